@@ -1,0 +1,803 @@
+/* pawl.h: durable background tasks for C and C++ programs.
+ *
+ * A program hands over a task; Pawl commits it to a database, runs it at the right time, retries it, recovers it after a
+ * crash and tells you what happened. This header is the whole public API and its comments are the manual.
+ *
+ *     #include <pawl.h>
+ *     #include <stdio.h>
+ *
+ *     static pawl_outcome greet(pawl_run *run, void *ctx)
+ *     {
+ *         (void)ctx;
+ *         pawl_bytes who = pawl_run_payload(run);
+ *         printf("hello %.*s\n", (int)who.len, who.data);
+ *         return pawl_ok();
+ *     }
+ *
+ *     int main(void)
+ *     {
+ *         pawl *p;
+ *         pawl_id id;
+ *         pawl_error err;
+ *         if (pawl_open(&(pawl_options){.store = "sqlite:hello.db"}, &p, &err)) return pawl_die(&err);
+ *         pawl_handle(p, &(pawl_handler){.type = "greet", .run = greet}, &err);
+ *         pawl_start(p, &err);
+ *         if (pawl_dispatch(p, &(pawl_task){.type = "greet", .payload = pawl_str("\"world\"")}, &id, &err)) return pawl_die(&err);
+ *         pawl_wait(p, id, 5 * PAWL_SECOND, NULL, &err);
+ *         return pawl_close(p);
+ *     }
+ *
+ * RULES THAT HOLD EVERYWHERE
+ *
+ * Errors      Every function that can fail returns a pawl_status (0 is PAWL_OK) and takes a pawl_error last. The pawl_error is
+ *             the caller's, may be NULL, and is written only on failure. Outputs are untouched on failure.
+ * Options     Are structs; a member that is zero or NULL means its default. Everything in them is copied before the call returns,
+ *             so they may live on the stack. Always use designated initialisers (or zero the struct): members are added over time.
+ * Ownership   Getters lend: what they return belongs to the object asked. What comes back through a `**out` is yours; free it
+ *             with the function named beside it. Freeing NULL is allowed.
+ * Threads     A pawl handle may be used from any thread at once. A pawl_run belongs to the thread that runs the handler, or, once
+ *             deferred, to the thread that will finish it.
+ * Handlers    May call everything here except pawl_close, pawl_stop, pawl_drain and pawl_wait on their own engine, which answer
+ *             PAWL_MISUSE.
+ * After close A closed handle answers PAWL_CLOSED.
+ * Time        Is int64_t microseconds. Instants count from 1970-01-01 UTC; names end in _us.
+ * Text        Is UTF-8 and ends in a NUL. Names (type, queue, tenant, key) are 1 to 200 bytes without control bytes.
+ */
+#ifndef PAWL_H
+#define PAWL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define PAWL_API __attribute__((visibility("default")))
+#define PAWL_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#define PAWL_API
+#define PAWL_PRINTF(fmt, args)
+#endif
+
+#define PAWL_VERSION "0.1.0"
+
+#define PAWL_MILLISECOND INT64_C(1000)
+#define PAWL_SECOND INT64_C(1000000)
+#define PAWL_MINUTE (60 * PAWL_SECOND)
+#define PAWL_HOUR (60 * PAWL_MINUTE)
+#define PAWL_DAY (24 * PAWL_HOUR)
+
+/* ---------------------------------------------------------------------------------------------------------------------------
+ * Status and errors
+ *
+ * One table: name, text, HTTP status, exit code of the command line, and whether the same call may work later.
+ */
+/* clang-format off */
+#define PAWL_STATUS_TABLE(X)                                                                                    \
+    /* name          text                                                              http  exit  retryable */ \
+    X(OK,            "ok",                                                              200,    0,  0)            \
+    X(INVALID,       "invalid argument",                                                422,    2,  0)            \
+    X(TOO_LARGE,     "too large",                                                       413,    2,  0)            \
+    X(NOT_FOUND,     "not found",                                                       404,    3,  0)            \
+    X(CONFLICT,      "conflicts with the current state",                                409,    4,  0)            \
+    X(LEASE_LOST,    "the lease on the task was lost",                                  409,    4,  0)            \
+    X(FULL,          "queue is full",                                                   503,    5,  1)            \
+    X(UNAVAILABLE,   "the store is not available",                                      503,    5,  1)            \
+    X(TIMEOUT,       "timed out",                                                       504,    5,  1)            \
+    X(UNKNOWN,       "outcome unknown: repeat the call with the same id",               500,    7,  1)            \
+    X(DENIED,        "permission denied",                                               403,    6,  0)            \
+    X(MISUSE,        "not allowed here",                                                409,   70,  0)            \
+    X(CLOSED,        "the handle is closed",                                            503,   70,  0)            \
+    X(SCHEMA,        "the store's schema does not fit this version of pawl",            503,    1,  0)            \
+    X(CORRUPT,       "the store is damaged",                                            500,    1,  0)            \
+    X(UNSUPPORTED,   "not supported",                                                   501,    2,  0)            \
+    X(NO_MEMORY,     "out of memory",                                                   503,   70,  1)            \
+    X(INTERNAL,      "internal error",                                                  500,   70,  0)
+
+typedef enum pawl_status {
+#define X(name, text, http, exit, retryable) PAWL_##name,
+    PAWL_STATUS_TABLE(X)
+#undef X
+    PAWL_STATUS_COUNT
+} pawl_status;
+/* clang-format on */
+
+/* Room for a failure's details. `message` says what happened, to which object, and what to do. */
+typedef struct pawl_error {
+    pawl_status status;
+    char message[508];
+} pawl_error;
+
+PAWL_API const char *pawl_status_name(pawl_status status); /* "unavailable" */
+PAWL_API const char *pawl_status_text(pawl_status status); /* "the store is not available" */
+PAWL_API int pawl_status_exit_code(pawl_status status);
+PAWL_API int pawl_status_http(pawl_status status);
+PAWL_API bool pawl_status_retryable(pawl_status status);
+
+/* Prints the error to standard error and returns its exit code: `return pawl_die(&err);`. */
+PAWL_API int pawl_die(const pawl_error *err);
+
+PAWL_API const char *pawl_version(void);
+
+/* ---------------------------------------------------------------------------------------------------------------------------
+ * Small values
+ */
+typedef struct pawl pawl;         /* an engine: one open store, with or without workers */
+typedef struct pawl_run pawl_run; /* one execution of one task */
+
+/* A task's id: positive, ordered by time. Shown as 13 characters. 0 is no id. */
+typedef int64_t pawl_id;
+#define PAWL_ID_TEXT 14 /* 13 characters and a NUL */
+
+PAWL_API void pawl_id_format(pawl_id id, char text[PAWL_ID_TEXT]);
+PAWL_API bool pawl_id_parse(const char *text, pawl_id *id); /* false: not an id; either case, no other forms */
+
+/* Bytes with a length; `data` is not NUL-terminated unless said so. */
+typedef struct pawl_bytes {
+    const char *data;
+    size_t len;
+} pawl_bytes;
+
+PAWL_API pawl_bytes pawl_str(const char *text); /* the bytes of a C string; NULL gives no bytes */
+
+/* What is stored about a task's progress through life. One table spells the states for C, SQL, JSON and people. */
+/* clang-format off */
+#define PAWL_STATE_TABLE(X)                                                     \
+    /* name       text          terminal */                                    \
+    X(WAITING,   "waiting",    0) /* for its parents */                         \
+    X(PENDING,   "pending",    0) /* may run when its time comes */             \
+    X(LEASED,    "leased",     0) /* a node has the right to run it */          \
+    X(SUCCEEDED, "succeeded",  1)                                               \
+    X(FAILED,    "failed",     1)                                               \
+    X(CANCELLED, "cancelled",  1)
+
+typedef enum pawl_state {
+    PAWL_STATE_NONE = 0,
+#define X(name, text, terminal) PAWL_##name,
+    PAWL_STATE_TABLE(X)
+#undef X
+    PAWL_STATE_COUNT
+} pawl_state;
+/* clang-format on */
+
+PAWL_API const char *pawl_state_name(pawl_state state);
+PAWL_API bool pawl_state_parse(const char *text, pawl_state *state);
+PAWL_API bool pawl_state_terminal(pawl_state state);
+
+/* How much of a task's trail is kept. Attempts are always kept; the level governs the audit rows beside them. */
+typedef enum pawl_audit {
+    PAWL_AUDIT_DEFAULT = 0, /* the next wider setting decides: task, handler, engine; in the end: full */
+    PAWL_AUDIT_FULL,        /* every change of state */
+    PAWL_AUDIT_MINIMAL,     /* errors, and the end of every run */
+    PAWL_AUDIT_ERRORS,      /* errors only */
+    PAWL_AUDIT_NONE
+} pawl_audit;
+
+PAWL_API const char *pawl_audit_name(pawl_audit audit);
+PAWL_API bool pawl_audit_parse(const char *text, pawl_audit *audit);
+
+/* ---------------------------------------------------------------------------------------------------------------------------
+ * Seams: memory, log, clock. All optional.
+ */
+typedef struct pawl_allocator {
+    void *(*alloc)(void *ctx, size_t size);                 /* NULL: no memory. Never called with 0 */
+    void *(*resize)(void *ctx, void *ptr, size_t size);     /* like realloc; ptr may be NULL */
+    void (*release)(void *ctx, void *ptr);                  /* ptr may be NULL */
+    void *ctx;
+} pawl_allocator;
+
+typedef enum pawl_level { PAWL_DEBUG = 1, PAWL_INFO, PAWL_WARN, PAWL_ERROR } pawl_level;
+
+PAWL_API const char *pawl_level_name(pawl_level level);
+
+/* Receives the engine's own log, one line at a time, without a newline. Called from any thread; must not call pawl. */
+typedef void (*pawl_log_fn)(void *ctx, pawl_level level, const char *line);
+
+/* ---------------------------------------------------------------------------------------------------------------------------
+ * Retry policy
+ */
+typedef enum pawl_curve {
+    PAWL_CURVE_DEFAULT = 0, /* the next wider setting; in the end: exponential, 500 ms x 2, cap 1 h, jitter */
+    PAWL_CURVE_FIXED,       /* delay_us each time */
+    PAWL_CURVE_LIST,        /* delays_us[0], [1], ...; the last one repeats */
+    PAWL_CURVE_EXPONENTIAL, /* delay_us x factor^(failures - 1), at most cap_us */
+    PAWL_CURVE_CUSTOM       /* whatever `custom` answers */
+} pawl_curve;
+
+#define PAWL_RETRY_LIST_MAX 16
+
+/* What a custom retry function is told. */
+typedef struct pawl_failure {
+    pawl_id id;
+    const char *type;
+    int attempt;         /* the attempt that failed; the first is 1 */
+    int max_attempts;
+    const char *code;    /* the error code the run set, or NULL */
+    const char *error;   /* the error text, or NULL */
+    bool timed_out;
+} pawl_failure;
+
+#define PAWL_NO_RETRY INT64_C(-1)
+
+typedef struct pawl_retry_policy {
+    pawl_curve curve;
+    int64_t delay_us;
+    double factor;      /* 0 = 2 */
+    int64_t cap_us;     /* 0 = 1 h */
+    double jitter;      /* share of the delay that is random: 0 = 0.2, negative = none, at most 1 */
+    int64_t delays_us[PAWL_RETRY_LIST_MAX];
+    int delays;         /* how many of delays_us count */
+    /* PAWL_CURVE_CUSTOM: microseconds until the next attempt, or PAWL_NO_RETRY. Called on the engine's thread: be quick, call
+     * nothing of pawl. */
+    int64_t (*custom)(void *ctx, const pawl_failure *failure);
+    void *custom_ctx;
+    const char *const *only_codes;  /* NULL-terminated: retry only failures with one of these codes */
+    const char *const *never_codes; /* NULL-terminated: never retry failures with one of these codes */
+    bool no_timeout_retry;          /* a timeout ends the task as failed */
+} pawl_retry_policy;
+
+/* ---------------------------------------------------------------------------------------------------------------------------
+ * Open and close
+ */
+/* What a dispatch into a full queue does. */
+typedef enum pawl_full {
+    PAWL_FULL_DEFAULT = 0,
+    PAWL_FULL_WAIT,     /* wait for room (default); inside a handler it acts as REJECT */
+    PAWL_FULL_FALLBACK, /* go to the queue `default` */
+    PAWL_FULL_REJECT    /* PAWL_FULL, nothing stored */
+} pawl_full;
+
+typedef struct pawl_options {
+    /* Where tasks live: `memory:`, `sqlite:PATH` (also `sqlite:///abs/path`). NULL: $PAWL_STORE, then $DATABASE_URL, else
+     * `sqlite:pawl.db`. An empty store, or one that only needs an expanding migration, is migrated at open. */
+    const char *store;
+    bool no_migrate;           /* refuse to migrate at open: PAWL_SCHEMA instead */
+    bool shared_file;          /* the SQLite file is also the program's own database; see pawl_sqlite_prepare */
+    const char *name;          /* of this node, for people; default: the host's name */
+    int workers;               /* of queue `default`; 0 = max(4, 2 x cores) */
+    int capacity;              /* of each queue; 0 = max(1000, 200 x cores) */
+    int64_t lease_us;          /* node lease; 0 = 30 s, at least 750 ms */
+    int64_t grace_us;          /* how long pawl_stop lets runs finish; 0 = 30 s, negative = not at all */
+    int max_attempts;          /* 0 = 4 */
+    int64_t timeout_us;        /* per attempt; 0 = none */
+    pawl_retry_policy retry;
+    pawl_audit audit;
+    int64_t long_run_us;       /* a run older than this without timeout or progress is reported; 0 = 15 min */
+    size_t payload_max;        /* bytes; 0 = 1 MiB */
+    bool unserved_is_error;    /* dispatch to a queue that no living node serves answers PAWL_NOT_FOUND */
+    int64_t dispatch_timeout_us; /* how long a blocking call waits for the store; 0 = 10 s */
+    bool one_shot;             /* a command that comes and goes: no node, ids drawn by the store; cannot start workers */
+    bool read_only;            /* open an existing store for looking only: nothing is migrated or written */
+
+    /* Retention; 0 = default, negative = keep for ever. */
+    int64_t keep_succeeded_us; /* 24 h */
+    int64_t keep_cancelled_us; /* 24 h */
+    int64_t keep_resolved_us;  /* failed and resolved: 30 d after that */
+    int64_t keep_failed_us;    /* failed and unresolved: 90 d */
+    int64_t keep_audit_us;     /* 7 d */
+    int64_t keep_logs_us;      /* 7 d */
+
+    /* Inline mode: no threads at all. What is due runs inside pawl_run_due and pawl_advance, on the caller's thread, and the
+     * clock stands still until pawl_advance moves it. For tests and simple programs; one thread only. */
+    bool inline_mode;
+    int64_t inline_start_us;   /* the virtual clock's first instant; 0 = now */
+    bool inline_eager;         /* a dispatch also runs what is due before it returns */
+
+    pawl_allocator allocator;  /* zero = malloc */
+    pawl_log_fn log;           /* NULL = lines of level WARN and above to standard error */
+    void *log_ctx;
+    pawl_level log_level;      /* 0 = PAWL_WARN */
+    uint64_t seed;             /* of jitter; 0 = from the system */
+} pawl_options;
+
+/* Opens a store. Nothing runs before pawl_start; dispatch and every look work at once.
+ * Errors: INVALID (bad URL or option), UNSUPPORTED (network file system, unknown store), SCHEMA, CORRUPT, DENIED,
+ * UNAVAILABLE. `options` may be NULL. */
+PAWL_API pawl_status pawl_open(const pawl_options *options, pawl **out, pawl_error *err);
+
+/* Stops (see pawl_stop) if started, then frees everything. Returns 0, or the exit code of what went wrong while stopping. Calls
+ * under way in other threads end with PAWL_CLOSED first. */
+PAWL_API int pawl_close(pawl *p);
+
+/* The store's URL as opened, with any password left out. Lives as long as the handle. */
+PAWL_API const char *pawl_store_url(pawl *p);
+
+/* What durability rests on, read back from the store, as "name=value name=value ...": e.g. "journal_mode=wal synchronous=2". Cut to
+ * fit `size`. */
+PAWL_API pawl_status pawl_store_settings(pawl *p, char *out, size_t size, pawl_error *err);
+
+/* ---------------------------------------------------------------------------------------------------------------------------
+ * Queues
+ */
+typedef struct pawl_queue_options {
+    const char *name;
+    int workers;             /* 0 = max(4, 2 x cores); negative = this engine does not serve the queue */
+    int capacity;            /* tasks this node holds ready beyond its workers, and on `memory:` the queue's depth; 0 = engine's */
+    int64_t depth_limit;     /* most tasks stored and unfinished in this queue, all nodes; 0 = no limit (memory: capacity) */
+    pawl_full full;          /* what a dispatch beyond the limit does */
+    int max_attempts;
+    int64_t timeout_us;
+    pawl_retry_policy retry;
+} pawl_queue_options;
+
+/* Defines a queue that this engine serves once started. `default` and `recurring` exist by themselves and can be redefined.
+ * Before pawl_start only. */
+PAWL_API pawl_status pawl_queue(pawl *p, const pawl_queue_options *options, pawl_error *err);
+
+/* Durable, for all nodes: no task of the queue starts until resumed. `by` names the person for the operator log; may be NULL. */
+PAWL_API pawl_status pawl_pause(pawl *p, const char *queue, const char *by, pawl_error *err);
+PAWL_API pawl_status pawl_resume(pawl *p, const char *queue, const char *by, pawl_error *err);
+
+/* ---------------------------------------------------------------------------------------------------------------------------
+ * Handlers
+ */
+typedef enum pawl_outcome_kind {
+    PAWL_RUN_OK = 1,
+    PAWL_RUN_RETRY,
+    PAWL_RUN_SNOOZE,
+    PAWL_RUN_FAIL,
+    PAWL_RUN_CANCELLED,
+    PAWL_RUN_DEFERRED,
+    PAWL_RUN_COMPLETED /* pawl_complete_sqlite was called: the caller's transaction has the say */
+} pawl_outcome_kind;
+
+/* What a run returns; make it with the functions below. */
+typedef struct pawl_outcome {
+    pawl_outcome_kind kind;
+    int64_t delay_us; /* retry: negative = by policy; snooze: how long */
+} pawl_outcome;
+
+PAWL_API pawl_outcome pawl_ok(void);
+PAWL_API pawl_outcome pawl_retry(pawl_run *run, const char *fmt, ...) PAWL_PRINTF(2, 3);      /* again, by policy */
+PAWL_API pawl_outcome pawl_retry_in(pawl_run *run, int64_t delay_us, const char *fmt, ...) PAWL_PRINTF(3, 4);
+PAWL_API pawl_outcome pawl_snooze(int64_t delay_us);                                          /* later; costs no attempt */
+PAWL_API pawl_outcome pawl_fail(pawl_run *run, const char *fmt, ...) PAWL_PRINTF(2, 3);       /* never again */
+PAWL_API pawl_outcome pawl_cancelled(void);                                                   /* as was asked */
+PAWL_API pawl_outcome pawl_deferred(void); /* another thread will call pawl_run_finish; the worker is free at once */
+
+typedef struct pawl_handler {
+    const char *type;        /* e.g. "email.send"; "*" takes every type that has no handler of its own */
+    pawl_outcome (*run)(pawl_run *run, void *ctx);
+    void *ctx;
+    void (*destroy)(void *ctx); /* called once, when the engine closes */
+    const char *queue;       /* where tasks of this type go unless they say; NULL = `default` */
+    int max_attempts;        /* 0 = queue's, then engine's */
+    pawl_retry_policy retry;
+    int64_t timeout_us;      /* per attempt, from its start; 0 = queue's, then engine's; negative = none */
+    pawl_audit audit;
+    /* Hooks, on the worker's thread. They cannot change the outcome; what they return false for is logged. */
+    bool (*on_started)(pawl_run *run, void *ctx);
+    bool (*on_succeeded)(pawl_run *run, void *ctx);                                        /* after the commit */
+    bool (*on_failed)(pawl_run *run, void *ctx, const char *error);                        /* after the commit; no more attempts */
+    bool (*on_retry)(pawl_run *run, void *ctx, int attempt, const char *error, int64_t delay_us); /* after the commit */
+    bool (*on_cancelled)(pawl_run *run, void *ctx);                                        /* after the commit */
+} pawl_handler;
+
+/* Registers the handler of a type. Before pawl_start only; a type has one handler. Policies resolve task > handler > queue >
+ * engine. A task whose type this node does not know is left for a node that does. */
+PAWL_API pawl_status pawl_handle(pawl *p, const pawl_handler *handler, pawl_error *err);
+
+/* Inside a run. Lent values live until the run has finished. */
+PAWL_API pawl_id pawl_run_id(const pawl_run *run);
+PAWL_API const char *pawl_run_type(const pawl_run *run);
+PAWL_API const char *pawl_run_queue(const pawl_run *run);
+PAWL_API const char *pawl_run_key(const pawl_run *run);          /* NULL: none */
+PAWL_API const char *pawl_run_tenant(const pawl_run *run);       /* NULL: none */
+PAWL_API const char *pawl_run_content_type(const pawl_run *run);
+PAWL_API const char *pawl_run_headers(const pawl_run *run);      /* as dispatched; NULL: none */
+PAWL_API const char *pawl_run_traceparent(const pawl_run *run);  /* NULL: none */
+PAWL_API pawl_bytes pawl_run_payload(const pawl_run *run);       /* followed by a NUL that is not counted */
+PAWL_API int pawl_run_attempt(const pawl_run *run);              /* the first is 1 */
+PAWL_API int pawl_run_max_attempts(const pawl_run *run);
+PAWL_API int64_t pawl_run_fence(const pawl_run *run);            /* grows with every lease of the task */
+PAWL_API int64_t pawl_run_deadline_us(const pawl_run *run);      /* 0: no timeout */
+PAWL_API pawl *pawl_run_engine(const pawl_run *run);
+
+typedef enum pawl_stop_reason {
+    PAWL_GO_ON = 0,
+    PAWL_STOP_CANCELLED,  /* a person or program asked */
+    PAWL_STOP_TIMEOUT,
+    PAWL_STOP_SHUTDOWN,
+    PAWL_STOP_LEASE_LOST  /* the store may have given the task to another node: make no more effects */
+} pawl_stop_reason;
+
+/* Whether the run should end, and why. Cheap; long runs ask now and then. */
+PAWL_API pawl_stop_reason pawl_run_stopping(const pawl_run *run);
+
+/* Waits up to timeout_us for a reason to stop: a sleep that a cancel cuts short. */
+PAWL_API pawl_stop_reason pawl_run_sleep(pawl_run *run, int64_t timeout_us);
+
+/* A line for the task's log, kept with the attempt whatever its outcome. 1000 lines per attempt, 4 KiB each; then a mark. */
+PAWL_API void pawl_run_log(pawl_run *run, pawl_level level, const char *fmt, ...) PAWL_PRINTF(3, 4);
+
+/* Shown by get and list while the task runs; kept with the attempt. percent 0..100; text may be NULL. */
+PAWL_API void pawl_run_progress(pawl_run *run, int percent, const char *text);
+
+/* The result bytes (at most 64 KiB, content type as given or NULL for JSON, which is validated) kept with a success. */
+PAWL_API pawl_status pawl_run_result(pawl_run *run, pawl_bytes result, const char *content_type, pawl_error *err);
+
+/* A reference such as "Invoice:42" kept with a success. */
+PAWL_API pawl_status pawl_run_result_ref(pawl_run *run, const char *reference, pawl_error *err);
+
+/* A short code ("smtp_4xx") for the failure about to be returned; retry policies and people select by it. */
+PAWL_API void pawl_run_error_code(pawl_run *run, const char *code);
+
+struct pawl_task;
+/* A task that is committed together with this run's success, or not at all. *id may be NULL. */
+PAWL_API pawl_status pawl_run_spawn(pawl_run *run, const struct pawl_task *task, pawl_id *id, pawl_error *err);
+
+/* Ends a deferred run, from any thread, once. The run is gone afterwards. */
+PAWL_API pawl_status pawl_run_finish(pawl_run *run, pawl_outcome outcome, pawl_error *err);
+
+/* ---------------------------------------------------------------------------------------------------------------------------
+ * Dispatch
+ */
+typedef struct pawl_task {
+    const char *type;
+    pawl_bytes payload;        /* opaque, kept byte for byte; none = no payload */
+    const char *content_type;  /* NULL = "application/json": then the payload must be valid JSON */
+    const char *queue;         /* NULL = the handler's, else `default` */
+    const char *key;           /* identity: at most one live task per tenant and key */
+    const char *tenant;
+    int priority;              /* lower runs first; -32768..32767 */
+    int64_t delay_us;          /* run after this long */
+    int64_t at_us;             /* run at this instant (past = now); not together with delay_us */
+    int max_attempts;          /* 0 = by policy */
+    int64_t timeout_us;        /* 0 = by policy, negative = none */
+    pawl_bytes rate_key;       /* kept for rate limits */
+    const char *created_by;
+    const char *traceparent;   /* W3C trace context, carried to the run */
+    const char *headers;       /* free text for the handler, at most 16 KiB */
+    pawl_audit audit;
+    pawl_id id;                /* 0, or the id that came with PAWL_UNKNOWN: if it was committed after all, `existing` */
+} pawl_task;
+
+typedef enum pawl_dispatched {
+    PAWL_CREATED = 1,
+    PAWL_EXISTING, /* a live task with this key is running (or this id is stored): nothing changed */
+    PAWL_UPDATED,  /* a live task with this key had not started: payload, time and options were replaced */
+    PAWL_REPLACED  /* the last task with this key is finished: a new one took the key */
+} pawl_dispatched;
+
+PAWL_API const char *pawl_dispatched_name(pawl_dispatched outcome); /* "created" */
+
+/* What became of one task of a dispatch. */
+typedef struct pawl_receipt {
+    pawl_status status;      /* PAWL_OK, or why not; UNKNOWN carries the id */
+    pawl_dispatched outcome;
+    pawl_id id;
+} pawl_receipt;
+
+#define PAWL_BULK_MAX 10000                /* tasks in one bulk call */
+#define PAWL_BULK_BYTES (16u << 20)        /* and their bytes */
+
+/* Returns when the task is committed. On PAWL_UNKNOWN (the commit was sent and its answer lost) *id is set all the same;
+ * dispatching again with that id is safe. Errors: INVALID, TOO_LARGE, FULL, UNAVAILABLE, UNKNOWN, CLOSED, MISUSE (inside a
+ * write transaction of the caller's own on the same file: use pawl_dispatch_sqlite). id may be NULL. */
+PAWL_API pawl_status pawl_dispatch(pawl *p, const pawl_task *task, pawl_id *id, pawl_error *err);
+
+/* The same, and tells what became of it. */
+PAWL_API pawl_status pawl_dispatch_full(pawl *p, const pawl_task *task, pawl_receipt *receipt, pawl_error *err);
+
+/* Many tasks in one commit. receipts[n] gets an answer for each. Returns OK when the commit succeeded, even if single items were
+ * refused (their receipts say so); an item that is invalid refuses the whole call before anything is stored. */
+PAWL_API pawl_status pawl_dispatch_bulk(pawl *p, const pawl_task *tasks, size_t n, pawl_receipt *receipts, pawl_error *err);
+
+/* For programs with an event loop: returns at once; `done` is called exactly once, on the engine's own thread, when the task is
+ * committed or refused. It must not block and must not call pawl; write to a pipe or an eventfd. Immediate errors (INVALID,
+ * TOO_LARGE, CLOSED, FULL) are returned and `done` is not called. */
+typedef void (*pawl_dispatch_fn)(void *ctx, const pawl_receipt *receipt, const pawl_error *err);
+PAWL_API pawl_status pawl_dispatch_async(pawl *p, const pawl_task *task, pawl_dispatch_fn done, void *ctx, pawl_error *err);
+
+/* ---------------------------------------------------------------------------------------------------------------------------
+ * Inside the caller's own SQLite transaction
+ *
+ * Business data and task commit or vanish together. Needs .shared_file, and the program's own sqlite3 handle on the same file.
+ * Automatic and passive checkpoints of any connection can lose committed rows on SQLite before 3.51.3, so every connection of
+ * the program to that file must be prepared; pawl refuses one that is not.
+ *
+ *     pawl_sqlite_prepare(db, &err);              // once per connection
+ *     sqlite3_exec(db, "BEGIN IMMEDIATE", 0, 0, 0);
+ *     ... business writes ...
+ *     pawl_dispatch_sqlite(p, db, &task, &id, &err);
+ *     sqlite3_exec(db, "COMMIT", 0, 0, 0);
+ *     pawl_committed(p);                          // optional: starts it at once instead of a moment later
+ */
+struct sqlite3;
+
+/* Turns off the connection's automatic checkpoints. The connection is taken to belong to the thread that last passed it to
+ * pawl. Use the macro: it also checks that program and pawl use one and the same copy of SQLite. */
+PAWL_API pawl_status pawl_sqlite_prepare_with(struct sqlite3 *db, const char *sourceid, void (*function)(void), pawl_error *err);
+#define pawl_sqlite_prepare(db, err) pawl_sqlite_prepare_with((db), sqlite3_sourceid(), (void (*)(void))sqlite3_step, (err))
+
+/* Forget a prepared connection; call before sqlite3_close. */
+PAWL_API void pawl_sqlite_forget(struct sqlite3 *db);
+
+PAWL_API pawl_status pawl_dispatch_sqlite(pawl *p, struct sqlite3 *db, const pawl_task *task, pawl_receipt *receipt,
+                                          pawl_error *err);
+
+/* Inside a run: marks the task as succeeded in the caller's transaction. Return the outcome it gives. After the handler
+ * returned, the engine looks: if the transaction was rolled back, the run counts as pawl_retry. */
+PAWL_API pawl_status pawl_complete_sqlite(pawl_run *run, struct sqlite3 *db, pawl_outcome *outcome, pawl_error *err);
+
+/* Tells the engine that the program committed tasks of its own accord. Never needed for correctness. */
+PAWL_API void pawl_committed(pawl *p);
+
+/* ---------------------------------------------------------------------------------------------------------------------------
+ * Looking at tasks
+ */
+typedef struct pawl_attempt {
+    int number;
+    const char *outcome;     /* running, succeeded, retry, snoozed, failed, cancelled, timeout, interrupted, rescued, lease_lost */
+    int64_t started_us;
+    int64_t finished_us;     /* 0: still running, or its node died */
+    int64_t fence;
+    int64_t node;
+    const char *node_name;
+    const char *code;        /* NULL: none */
+    const char *error;       /* NULL: none */
+    int log_lines;
+} pawl_attempt;
+
+typedef struct pawl_log_line {
+    int attempt;
+    int sequence;
+    int64_t at_us;
+    pawl_level level;
+    const char *text;
+} pawl_log_line;
+
+typedef struct pawl_audit_row {
+    int64_t at_us;
+    const char *from;        /* state names; "" for a new task */
+    const char *to;
+    int64_t fence;
+    const char *node_name;   /* NULL: none */
+    const char *detail;      /* NULL: none */
+} pawl_audit_row;
+
+/* Everything stored about a task. Members that do not apply are zero or NULL. */
+typedef struct pawl_info {
+    pawl_id id;
+    const char *type, *queue, *tenant, *key, *created_by, *traceparent, *headers, *content_type;
+    pawl_bytes payload;      /* empty in lists */
+    pawl_bytes rate_key;
+    pawl_state state;
+    const char *display;     /* state for people: scheduled, retrying, throttled, stale, running, or the state's name */
+    int priority;
+    int64_t created_us, run_at_us, started_us, finished_us;
+    int attempt;             /* attempts so far, the running one included */
+    int max_attempts;        /* 0: by policy of whoever runs it */
+    int64_t timeout_us;
+    int failures, rescues, interruptions;
+    int64_t fence, node;
+    const char *node_name;
+    bool cancel_asked;
+    int progress;            /* percent, -1: never reported */
+    const char *progress_text;
+    const char *code, *error, *reason; /* of a failure; reason: typed, e.g. "rescued_too_often" */
+    pawl_bytes result;
+    const char *result_type, *result_ref;
+    pawl_id retry_of, retried_as;
+    int64_t resolved_us;     /* dead letter: when it was retried or acknowledged */
+    const char *resolved_by, *note;
+    pawl_audit audit;
+    int attempts_count;
+    const pawl_attempt *attempts; /* oldest first; only from pawl_get */
+} pawl_info;
+
+PAWL_API pawl_status pawl_get(pawl *p, pawl_id id, pawl_info **out, pawl_error *err);
+PAWL_API void pawl_info_free(pawl_info *info);
+
+typedef struct pawl_filter {
+    const char *state;       /* a state or a display name: pending, scheduled, retrying, running, failed, ...; NULL = any */
+    const char *type, *queue, *tenant, *key;
+    int64_t since_us, until_us; /* created in [since, until) */
+    bool unresolved;         /* dead letters: failed and neither retried nor acknowledged */
+    bool oldest_first;       /* default: newest first */
+    int limit;               /* 0 = 100, at most 1000 */
+    const char *cursor;      /* from the page before */
+} pawl_filter;
+
+typedef struct pawl_page {
+    size_t count;
+    const pawl_info *const *tasks;
+    const char *next;        /* NULL: that was all */
+    bool partial;            /* the time for one look was used up: there may be more behind `next` though the page is short */
+} pawl_page;
+
+/* One page of tasks, by id. Reads what is committed; never blocks writers. */
+PAWL_API pawl_status pawl_list(pawl *p, const pawl_filter *filter, pawl_page **out, pawl_error *err);
+PAWL_API void pawl_page_free(pawl_page *page);
+
+typedef struct pawl_trail {
+    size_t lines_count, audit_count;
+    const pawl_log_line *lines;
+    const pawl_audit_row *audit;
+} pawl_trail;
+
+/* The run logs and the audit trail of a task, oldest first. */
+PAWL_API pawl_status pawl_get_trail(pawl *p, pawl_id id, pawl_trail **out, pawl_error *err);
+PAWL_API void pawl_trail_free(pawl_trail *trail);
+
+/* Why is this task not running? One sentence in `text`, and a word a program can test in `code`: finished, running, long_running,
+ * cancelling, stale, paused, scheduled, retrying, waiting, unserved_queue, unknown_type, capacity, starting, blocked,
+ * throttled, key_held. */
+typedef struct pawl_why_answer {
+    char code[32];
+    char text[480];
+    int64_t until_us; /* 0: unknown */
+} pawl_why_answer;
+
+PAWL_API pawl_status pawl_why(pawl *p, pawl_id id, pawl_why_answer *answer, pawl_error *err);
+
+/* Waits until the task is succeeded, failed or cancelled; *state may be NULL. TIMEOUT when it is not in time; timeout_us < 0 waits
+ * without limit. */
+PAWL_API pawl_status pawl_wait(pawl *p, pawl_id id, int64_t timeout_us, pawl_state *state, pawl_error *err);
+
+/* ---------------------------------------------------------------------------------------------------------------------------
+ * Acting on tasks. `by` names the person for the operator log; NULL: no entry.
+ */
+
+/* Pending: cancelled at once. Running: its run is asked to stop, also on another node. CONFLICT: already finished. */
+PAWL_API pawl_status pawl_cancel(pawl *p, pawl_id id, const char *by, pawl_error *err);
+
+/* Cancels everything that matches and is not finished; *count gets how many (may be NULL). */
+PAWL_API pawl_status pawl_cancel_where(pawl *p, const pawl_filter *filter, const char *by, int64_t *count, pawl_error *err);
+
+/* Failed or cancelled: a new task with the same body that points at the old one. A second call answers EXISTING with the first's
+ * id; so does a task whose key is live again, with that task's id. CONFLICT: not finished, or succeeded. */
+PAWL_API pawl_status pawl_retry_task(pawl *p, pawl_id id, const char *by, pawl_receipt *receipt, pawl_error *err);
+
+/* Retries every dead letter that matches. */
+PAWL_API pawl_status pawl_dead_retry(pawl *p, const pawl_filter *filter, const char *by, int64_t *count, pawl_error *err);
+
+/* Acknowledges dead letters: one (id), or all that match (filter); exactly one of the two. */
+PAWL_API pawl_status pawl_dead_ack(pawl *p, pawl_id id, const pawl_filter *filter, const char *by, const char *note,
+                                   int64_t *count, pawl_error *err);
+
+/* ---------------------------------------------------------------------------------------------------------------------------
+ * Start and stop
+ */
+
+/* Starts workers for every queue, then recovery beside them. MISUSE: already started, no handler, or one_shot. */
+PAWL_API pawl_status pawl_start(pawl *p, pawl_error *err);
+
+/* Starts no more tasks and waits until the running ones ended; TIMEOUT if they did not within timeout_us (negative: no limit).
+ * pawl_start goes on afterwards. Dispatch still works. */
+PAWL_API pawl_status pawl_drain(pawl *p, int64_t timeout_us, pawl_error *err);
+
+/* Drains for the grace, then asks runs to stop, and gives back what has returned or never started. A handler that does not return
+ * keeps its lease until its process ends; TIMEOUT then. Interrupted runs cost no attempt. */
+PAWL_API pawl_status pawl_stop(pawl *p, pawl_error *err);
+
+/* Inline mode: runs everything due now, also what that makes due; *count gets the number of runs (may be NULL). */
+PAWL_API pawl_status pawl_run_due(pawl *p, int64_t *count, pawl_error *err);
+/* Inline mode: moves the virtual clock forward, stopping at each instant at which something falls due to run it. */
+PAWL_API pawl_status pawl_advance(pawl *p, int64_t by_us, int64_t *count, pawl_error *err);
+/* The engine's idea of now: the virtual clock in inline mode. */
+PAWL_API int64_t pawl_now(pawl *p);
+
+/* ---------------------------------------------------------------------------------------------------------------------------
+ * Numbers
+ */
+typedef struct pawl_queue_info {
+    const char *name;
+    bool paused, served;     /* served: by a living node */
+    int64_t waiting, pending, leased, failed; /* stored; failed: unresolved */
+    int64_t due;             /* pending and due now; counted up to 10,000 */
+    int64_t oldest_due_us;   /* run_at of the oldest due task; 0: none */
+    int workers, running, ready; /* of this engine; 0 if it does not serve the queue */
+} pawl_queue_info;
+
+typedef struct pawl_stats {
+    size_t queues_count;
+    const pawl_queue_info *queues;
+    int64_t waiting, pending, leased, dead;            /* stored now */
+    int64_t dispatched, succeeded, failed, cancelled, retried, rescued; /* in the window, from rollups */
+    int64_t wait_p50_us, wait_p99_us, run_p50_us, run_p99_us;          /* in the window, within a factor of 1.5 */
+    int64_t window_us;
+    int64_t now_us;
+} pawl_stats;
+
+/* window_us: how far to look back, in whole minutes; 0 = one hour. */
+PAWL_API pawl_status pawl_get_stats(pawl *p, int64_t window_us, pawl_stats **out, pawl_error *err);
+PAWL_API void pawl_stats_free(pawl_stats *stats);
+
+typedef struct pawl_node_info {
+    int64_t id;
+    const char *name;
+    int64_t pid;
+    bool alive;              /* its process is known to live, or its lease is valid */
+    int64_t born_us, expires_us; /* expires_us 0: holds no lease */
+    int64_t leases;
+    const char *queues;      /* comma-separated */
+} pawl_node_info;
+
+typedef struct pawl_nodes {
+    size_t count;
+    const pawl_node_info *nodes;
+} pawl_nodes;
+
+PAWL_API pawl_status pawl_get_nodes(pawl *p, pawl_nodes **out, pawl_error *err);
+PAWL_API void pawl_nodes_free(pawl_nodes *nodes);
+
+typedef struct pawl_health {
+    bool started, store_ok, healthy;
+    int64_t store_latency_us;  /* of the last commit */
+    int64_t loop_lag_us;       /* how late the engine's thread is; large = stuck */
+    int64_t lease_left_us;     /* 0: holds no lease */
+    int64_t running, ready, unanswered, stuck, long_running, outcomes_waiting;
+    int64_t commits;           /* batches committed since the handle was opened */
+    char text[256];            /* what a person should know; empty when healthy */
+} pawl_health;
+
+PAWL_API pawl_status pawl_get_health(pawl *p, pawl_health *out, pawl_error *err);
+
+/* ---------------------------------------------------------------------------------------------------------------------------
+ * Events
+ */
+/* clang-format off */
+#define PAWL_EVENT_TABLE(X)                                                     \
+    X(DISPATCHED, "dispatched") X(STARTED, "started") X(SUCCEEDED, "succeeded") \
+    X(FAILED, "failed") X(RETRYING, "retrying") X(SNOOZED, "snoozed")           \
+    X(CANCELLED, "cancelled") X(RELEASED, "released") X(RESCUED, "rescued")     \
+    X(PROGRESS, "progress") X(TIMEOUT, "timeout") X(STUCK, "stuck")             \
+    X(LEASE_LOST, "lease_lost") X(PAUSED, "paused") X(RESUMED, "resumed")       \
+    X(STORE_DOWN, "store_down") X(STORE_UP, "store_up") X(NODE_STARTED, "node_started") \
+    X(NODE_STOPPED, "node_stopped") X(UNKNOWN_TYPE, "unknown_type") X(LONG_RUNNING, "long_running")
+
+typedef enum pawl_event_kind {
+    PAWL_EVENT_NONE = 0,
+#define X(name, text) PAWL_EVENT_##name,
+    PAWL_EVENT_TABLE(X)
+#undef X
+    PAWL_EVENT_COUNT
+} pawl_event_kind;
+/* clang-format on */
+
+PAWL_API const char *pawl_event_name(pawl_event_kind kind);
+
+typedef struct pawl_event {
+    pawl_event_kind kind;
+    int64_t at_us;
+    pawl_id id;              /* 0: not about a task */
+    int attempt;
+    int64_t fence;
+    int64_t value;           /* retrying, snoozed: delay_us; progress: percent */
+    uint64_t lost;           /* events this subscriber lost just before this one, because it was slow */
+    char type[64], queue[64]; /* cut if longer */
+    char text[128];          /* error or progress text, cut if longer */
+} pawl_event;
+
+typedef struct pawl_subscription pawl_subscription;
+
+/* Facts about tasks as this engine sees them (what other nodes do is not among them). A subscriber that does not keep up with
+ * `capacity` events (0 = 1024) loses the oldest; the engine never waits for it. */
+PAWL_API pawl_status pawl_subscribe(pawl *p, size_t capacity, pawl_subscription **out, pawl_error *err);
+/* The next event; waits up to timeout_us (negative: no limit). false: none in time, or the engine closed. */
+PAWL_API bool pawl_next_event(pawl_subscription *s, int64_t timeout_us, pawl_event *event);
+/* A descriptor that is readable while events wait, for poll and epoll. Do not read from it. */
+PAWL_API int pawl_subscription_fd(pawl_subscription *s);
+PAWL_API void pawl_unsubscribe(pawl_subscription *s);
+
+/* ---------------------------------------------------------------------------------------------------------------------------
+ * Upkeep
+ */
+
+/* A consistent copy of the store while it is in use. SQLite: `path` is a new file. Must not exist. `progress` may be NULL; it
+ * returns false to stop (CONFLICT, no file left). */
+typedef bool (*pawl_backup_fn)(void *ctx, int64_t done, int64_t total);
+PAWL_API pawl_status pawl_backup(pawl *p, const char *path, pawl_backup_fn progress, void *ctx, pawl_error *err);
+
+/* Custom stores: see pawl/store.h. */
+struct pawl_store_type;
+PAWL_API pawl_status pawl_register_store(const struct pawl_store_type *type, pawl_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,448 @@
+/* pawl/store.h: the contract between the engine and a store, for people who write one.
+ *
+ * A store keeps tasks. It decides nothing about policy: it applies operations atomically, grants leases under the rules below and
+ * answers questions. The engine is the only caller. Everything the engine knows about time that matters between nodes (due,
+ * expired) comes from the store's clock.
+ *
+ * WORDS
+ *   node      one start of one process that runs tasks. Has a life row (alive or dead) and a heartbeat (expires, renewal number).
+ *   lease     task X belongs to node N under fence F. Valid while N is alive.
+ *   fence     grows with every lease of a task, and whenever a lease is taken back. A write with another fence is refused.
+ *   lane      one stream of batches of one node; at most one batch of a lane is unanswered.
+ *   receipt   (node, lane) -> number and results of the last batch applied.
+ *
+ * ANSWERS. Every callback returns
+ *   PAWL_OK           it happened, and is durable;
+ *   PAWL_UNAVAILABLE  it did not happen and may work later;
+ *   PAWL_UNKNOWN      it may have happened (a commit was sent and its answer lost). The engine sends the same batch again under
+ *                     the same number; other calls are safe to repeat by their nature;
+ *   anything else     it did not happen and will not work by repetition (CORRUPT, SCHEMA, DENIED, NO_MEMORY, ...).
+ * Results inside a call (op results, claimed tasks, ...) mean something only after PAWL_OK.
+ *
+ * MEMORY. What a callback answers beyond plain numbers it allocates from the arena it was given, except claimed tasks, whose bodies
+ * are blocks of their own (pawl_body_copy) that the engine owns from then on.
+ *
+ * THREADS. apply, claim, renew, rescue, take_ids, register_node, leave, held and sweep come from one thread at a time if `lanes` is
+ * 1, else from up to lanes + 1 threads, renew on its own. read, tx_apply, backup and watch_check may come from any thread at any
+ * time and must not wait for a write under way longer than the store's own lock wait.
+ *
+ * LOCK ORDER inside a batch, on every store: own life row, receipt, limits, keys, tasks by id, rollups, heartbeat.
+ */
+#ifndef PAWL_STORE_H
+#define PAWL_STORE_H
+
+#include <pawl.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PAWL_STORE_VERSION 1
+
+/* ---- helpers for stores -------------------------------------------------------------------------------------------------- */
+
+typedef struct pawl_arena pawl_arena; /* memory that is freed all at once */
+
+PAWL_API void *pawl_arena_alloc(pawl_arena *arena, size_t size);               /* zeroed, aligned; NULL: no memory */
+PAWL_API char *pawl_arena_str(pawl_arena *arena, const char *text);            /* a copy; NULL stays NULL (and NULL: no memory) */
+PAWL_API char *pawl_arena_bytes(pawl_arena *arena, const void *data, size_t n); /* a copy with a NUL behind it */
+PAWL_API const pawl_allocator *pawl_arena_allocator(pawl_arena *arena); /* takes from the arena; its release does nothing */
+
+/* The clock a store on this machine uses. A store with a clock of its own (a database server) ignores it. */
+typedef struct pawl_clock {
+    int64_t (*wall_us)(void *ctx); /* microseconds since 1970; may jump */
+    int64_t (*boot_us)(void *ctx); /* microseconds since boot, suspend included; never jumps */
+    const char *boot_id;           /* another boot id: every boot_us stored before means nothing any more */
+    void *ctx;
+} pawl_clock;
+
+/* The part of a task that is written once. Strings that are not set are NULL, but tenant: "" is no tenant. */
+typedef struct pawl_body {
+    pawl_id id;
+    const char *type, *queue, *tenant, *key, *content_type, *created_by, *traceparent, *headers;
+    pawl_bytes payload, rate_key; /* data NULL: none */
+    int priority;
+    int max_attempts;   /* 0: by policy of whoever runs it */
+    int64_t timeout_us; /* 0: by policy, negative: none */
+    pawl_audit audit;   /* as the task says; DEFAULT: by policy */
+    pawl_id retry_of;
+    int64_t created_us; /* set by the store at insert */
+} pawl_body;
+
+/* One block that holds the body and all it points to (payload followed by a NUL). Free with allocator->release. */
+PAWL_API pawl_body *pawl_body_copy(const pawl_allocator *allocator, const pawl_body *from);
+
+/* ---- operations ----------------------------------------------------------------------------------------------------------- */
+
+typedef enum pawl_op_kind {
+    PAWL_OP_INSERT = 1, /* a new task, perhaps leased at birth */
+    PAWL_OP_START,      /* the lease's holder is about to run it: clears "not started", may set the start mark */
+    PAWL_OP_FINISH,     /* the run ended for good */
+    PAWL_OP_RELEASE,    /* back to pending: retry, snooze, interrupted, never started */
+    PAWL_OP_PROGRESS,   /* what a run reports on the way */
+    PAWL_OP_CANCEL,     /* somebody wants it cancelled */
+    PAWL_OP_RETRY,      /* somebody wants a finished task again */
+    PAWL_OP_ACK,        /* a dead letter is acknowledged */
+    PAWL_OP_QUEUE       /* pause or resume a queue */
+} pawl_op_kind;
+
+typedef enum pawl_op_result {
+    PAWL_OP_NONE = 0,   /* not applied yet */
+    PAWL_OP_DONE,       /* as asked. INSERT: created */
+    PAWL_OP_EXISTING,   /* INSERT, RETRY: out_id is the task that was there; nothing changed */
+    PAWL_OP_UPDATED,    /* INSERT: a live task of the key had not started; out_id's body, time, priority and queue were replaced */
+    PAWL_OP_REPLACED,   /* INSERT: the key's last task is finished; the new task took the key */
+    PAWL_OP_ASKED,      /* CANCEL: leased and started; its holder will be told */
+    PAWL_OP_STALE,      /* START, FINISH, RELEASE, PROGRESS: not leased under this fence any more */
+    PAWL_OP_CANCELLING, /* START: the lease is good, but a cancel was asked; not started */
+    PAWL_OP_NOT_FOUND,
+    PAWL_OP_CONFLICT,   /* the task's state does not allow it */
+    PAWL_OP_COLLISION,  /* INSERT: the id is taken, and the caller did not say that it might be */
+    PAWL_OP_FULL,       /* INSERT: the queue's depth limit; nothing of the group was stored */
+    PAWL_OP_REFUSED     /* the store cannot hold it (a row too large, bytes it cannot keep) */
+} pawl_op_result;
+
+/* How an execution ended, for its attempt row. */
+/* clang-format off */
+#define PAWL_ATTEMPT_TABLE(X)                                                                                              \
+    X(RUNNING, "running") X(SUCCEEDED, "succeeded") X(RETRY, "retry") X(SNOOZED, "snoozed") X(FAILED, "failed")             \
+    X(CANCELLED, "cancelled") X(TIMEOUT, "timeout") X(INTERRUPTED, "interrupted") X(RESCUED, "rescued") X(LEASE_LOST, "lease_lost")
+
+typedef enum pawl_attempt_outcome {
+    PAWL_ATTEMPT_NONE = 0, /* it never started: no attempt row */
+#define X(name, text) PAWL_ATTEMPT_##name,
+    PAWL_ATTEMPT_TABLE(X)
+#undef X
+    PAWL_ATTEMPT_COUNT
+} pawl_attempt_outcome;
+/* clang-format on */
+
+PAWL_API const char *pawl_attempt_outcome_name(pawl_attempt_outcome outcome);
+
+/* What FINISH and RELEASE say about the execution. */
+typedef struct pawl_execution {
+    pawl_attempt_outcome outcome;
+    int number;                      /* ordinal of this execution: `runs` of the lease + 1 */
+    int64_t started_us, finished_us; /* by the node's wall clock */
+    const char *code, *error;        /* NULL: none */
+    pawl_bytes log;                  /* lines: "<us> <level digit> <text>\n", text without newlines; empty: none */
+    int log_lines;
+    int progress;                    /* -1: never reported */
+    const char *progress_text;
+} pawl_execution;
+
+typedef struct pawl_op {
+    pawl_op_kind kind;
+    pawl_op_result result;
+    pawl_id id;          /* the task; INSERT: 0 = the store draws one (out_id). QUEUE: 0 */
+    int64_t fence;       /* START, FINISH, RELEASE, PROGRESS */
+    const char *by;      /* CANCEL, RETRY, ACK, QUEUE: for the operator log; NULL: no row */
+    pawl_audit audit;    /* the resolved level, never DEFAULT: which audit rows to write */
+
+    union {
+        struct {
+            pawl_body *body;
+            int64_t delay_us;    /* run_at = the store's now + delay */
+            int64_t at_us;       /* or this, if not 0; a past instant means now */
+            bool ask_lease;      /* lease it to the batch's node if due, the queue is not paused and nothing forbids */
+            bool may_exist;      /* the caller handed the id back after an unknown outcome: EXISTING instead of COLLISION */
+            int64_t depth_limit; /* refuse (FULL) if the queue then holds more unfinished tasks than this; 0: none */
+            int group;           /* operations of one batch with the same group > 0 are stored all or none, as far as FULL goes */
+        } insert;
+        struct {
+            bool mark;           /* set the start mark: this task was rescued before */
+        } start;
+        struct {
+            pawl_state to;       /* SUCCEEDED, FAILED or CANCELLED */
+            const char *reason;  /* FAILED: typed reason, e.g. "attempts_exhausted"; NULL: none */
+            pawl_bytes result;
+            const char *result_type, *result_ref;
+            pawl_execution run;
+            /* INSERTs committed if and only if this FINISH is DONE; never ask for a lease, never FULL; for an id that is taken the
+             * store draws another. */
+            struct pawl_op *spawns;
+            int spawns_count;
+        } finish;
+        struct {
+            int64_t delay_us;    /* run_at = the store's now + delay; negative: run_at stays (it never started) */
+            bool failure;        /* counts as a failed attempt */
+            bool interruption;   /* counts as an interruption */
+            pawl_execution run;
+        } release;
+        struct {
+            int percent;
+            const char *text;
+        } progress;
+        struct {
+            pawl_id new_id;      /* for the new task; 0: the store draws one */
+        } retry;
+        struct {
+            const char *note;
+        } ack;
+        struct {
+            const char *queue;
+            bool pause;
+        } queue;
+    } u;
+
+    /* Answers. */
+    pawl_id out_id;         /* INSERT, RETRY: the task meant by the result */
+    int64_t out_fence;      /* INSERT: the lease's fence; 0: it was stored pending */
+    int64_t out_run_at_us;  /* INSERT, RELEASE: the store's time at which it falls due */
+    pawl_state out_state;   /* CANCEL, RETRY, EXISTING, STALE: the state found; NONE: no such task */
+} pawl_op;
+
+/* One atomic commit. Nothing in it depends on the order of its operations: a batch has at most one operation per task and per
+ * (tenant, key). */
+typedef struct pawl_batch {
+    int64_t node;    /* 0: a one-shot command: no receipt, no lease */
+    int lane;
+    int64_t number;  /* 1, 2, 3, ... per (node, lane) */
+    pawl_op **ops;
+    int count;
+    /* Answers. */
+    int64_t store_now_us;
+    bool node_dead;  /* the node was declared dead: nothing was leased to it; the rest of the batch was applied */
+} pawl_batch;
+
+/* ---- claims ---------------------------------------------------------------------------------------------------------------- */
+
+typedef struct pawl_want {
+    const char *queue;
+    int free;                 /* workers waiting: these tasks will start at once */
+    int prefetch;             /* more that may wait a little */
+    const char *const *types; /* the types this node knows */
+    int types_count;
+    bool any_type;            /* it has a wildcard handler: types means nothing */
+    bool solo;                /* a task that must run alone may be among them (one at most) */
+    /* Answers. */
+    int got;
+    bool paused;
+    bool more;                /* more are due than were asked for */
+    int64_t next_due_us;      /* the store's time at which the next one of these types falls due; 0: none is stored */
+} pawl_want;
+
+typedef struct pawl_claimed {
+    pawl_body *body;
+    int64_t fence;
+    int64_t run_at_us;
+    int runs, failures, rescues, interruptions;
+    int want;            /* index of the want it answers */
+    bool not_started;    /* others may still take it back: START before running it */
+    bool suspect;        /* was rescued: START with the mark before running it */
+    bool solo;           /* no other suspect may run beside it in this process */
+} pawl_claimed;
+
+typedef struct pawl_lease {
+    pawl_id id;
+    int64_t fence;
+} pawl_lease;
+
+/* A node whose heartbeat has lapsed while it holds leases. */
+typedef struct pawl_lapsed {
+    int64_t node;
+    int64_t renewal;     /* its renewal number */
+    bool proven_dead;    /* its process is known to be gone: no need to wait */
+} pawl_lapsed;
+
+#define PAWL_LAPSED_MAX 16
+#define PAWL_CANCELS_MAX 256
+
+/* What claim and renew tell besides. */
+typedef struct pawl_news {
+    bool node_dead;
+    int64_t store_now_us;
+    int64_t foreign_expiry_us; /* until the earliest lease expiry of another node that holds leases; -1: no such node */
+    pawl_lapsed lapsed[PAWL_LAPSED_MAX];
+    int lapsed_count;
+    pawl_lease cancels[PAWL_CANCELS_MAX]; /* leases of this node whose cancel was asked */
+    int cancels_count;
+} pawl_news;
+
+typedef struct pawl_claim {
+    int64_t node;
+    pawl_want *wants;
+    int wants_count;     /* 0: only the news */
+    const pawl_allocator *allocator; /* of bodies */
+    /* Answers. */
+    pawl_claimed *tasks; /* room for all that was wanted; the caller's */
+    int tasks_count;
+    pawl_news news;
+} pawl_claim;
+
+typedef struct pawl_renewal {
+    int64_t node;
+    /* Answers. */
+    int64_t held;        /* leases the store says this node has */
+    pawl_news news;
+} pawl_renewal;
+
+typedef struct pawl_rescue {
+    int64_t node;        /* the rescuer */
+    int64_t victim;
+    int64_t renewal;     /* the renewal number seen twice */
+    bool counts;         /* false: after an outage of the store, nobody is blamed */
+    int limit;           /* tasks freed in this call at most */
+    /* Answers. */
+    bool refused;        /* the victim lives after all */
+    int freed, failed;   /* failed: ended as rescued_too_often */
+    bool more;           /* call again for the rest */
+    pawl_lease *tasks;   /* the freed and the failed, for events; the caller's, room for `limit` */
+} pawl_rescue;
+
+typedef struct pawl_registration {
+    const char *name;
+    int64_t pid;
+    const char *queues;  /* comma-separated, for people and `why`; "" = dispatches only */
+    const char *types;   /* comma-separated; "*" = any */
+    int64_t lease_us;
+    /* Answer. */
+    int64_t node;
+} pawl_registration;
+
+/* Node numbers: 1..1023; an id is (milliseconds since 2025-01-01) << 22 | number << 12 | sequence. */
+typedef struct pawl_ids {
+    int64_t node;
+    int number;          /* 0: take one; else raise the ceiling of this one */
+    int64_t ahead_ms;    /* how far beyond now (and beyond `used_ms`) the ceiling should be */
+    int64_t used_ms;     /* the highest millisecond used so far */
+    bool give_back;      /* leaving: lower the ceiling to used_ms and free the number */
+    /* Answers. */
+    int out_number;      /* differs from `number` if that one was lost to another owner */
+    int64_t floor_ms;    /* use ids of milliseconds > floor (unless the number is the one it already had) */
+    int64_t ceiling_ms;  /* and < ceiling */
+} pawl_ids;
+
+#define PAWL_EPOCH_MS INT64_C(1735689600000) /* 2025-01-01T00:00:00Z */
+
+typedef struct pawl_sweep {
+    int64_t keep_succeeded_us, keep_cancelled_us, keep_resolved_us, keep_failed_us, keep_audit_us, keep_logs_us; /* < 0: for ever */
+    int limit;           /* rows in this step at most */
+    /* Answers. */
+    int64_t removed;
+    int64_t expiring;    /* unresolved dead letters that will go within a week */
+    bool more;
+    int64_t next_us;     /* microseconds until something falls due for removal; -1: nothing stored will */
+} pawl_sweep;
+
+/* ---- questions ------------------------------------------------------------------------------------------------------------- */
+
+typedef enum pawl_query_kind {
+    PAWL_QUERY_GET = 1, /* id -> info with attempts, or PAWL_NOT_FOUND */
+    PAWL_QUERY_LIST,    /* filter -> page */
+    PAWL_QUERY_TRAIL,   /* id -> trail */
+    PAWL_QUERY_STATS,   /* window_us -> stats (queues, live counts, rollups); `workers, running, ready` stay 0 */
+    PAWL_QUERY_NODES,   /* -> nodes, and node_types[i] beside them */
+    PAWL_QUERY_STATE,   /* id -> state and fence only, or PAWL_NOT_FOUND: cheap */
+    PAWL_QUERY_SETTINGS /* -> text: "name=value ..." of what durability rests on */
+} pawl_query_kind;
+
+typedef struct pawl_query {
+    pawl_query_kind kind;
+    pawl_id id;
+    const pawl_filter *filter; /* LIST: limit is set; cursor is what the store itself gave */
+    int64_t window_us;
+    int64_t deadline_us;       /* LIST: stop after about this long and say `partial` */
+    /* Answers, from the arena. */
+    pawl_info *info;
+    pawl_page *page;
+    pawl_trail *trail;
+    pawl_stats *stats;
+    pawl_nodes *nodes;
+    const char **node_types;
+    pawl_state state;
+    int64_t fence;
+    const char *text;
+} pawl_query;
+
+/* ---- the store ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct pawl_store_options {
+    const char *url;           /* whole, e.g. "sqlite:app.db" */
+    bool no_migrate, shared_file, read_only;
+    int64_t lease_us;
+    int64_t lock_wait_us;      /* how long a write may wait for the store's lock before it is UNAVAILABLE */
+    pawl_clock clock;
+    const pawl_allocator *allocator;
+    pawl_log_fn log;
+    void *log_ctx;
+} pawl_store_options;
+
+struct pawl_store_type;
+typedef struct pawl_store {    /* first member of every store's own struct */
+    const struct pawl_store_type *type;
+} pawl_store;
+
+typedef struct pawl_store_type {
+    int version;         /* PAWL_STORE_VERSION */
+    const char *scheme;  /* of its URLs: "sqlite" */
+    bool blocking;       /* calls wait for a disk or a network: the engine makes them on threads of their own */
+    bool durable;        /* what was answered OK survives the process */
+    int lanes;           /* batches that may be under way at once; at least 1 */
+
+    /* Opens, creates or migrates. Before: nothing. After OK: every other callback may be called. */
+    pawl_status (*open)(const pawl_store_options *options, pawl_store **out, pawl_error *err);
+
+    /* Before: no call under way. After: all memory and descriptors are given back. Never fails. */
+    void (*close)(pawl_store *store);
+
+    /* A new node: life row alive, heartbeat lapsed, no lease. Its id was never used before. While this store handle is open the
+     * process is visibly alive (a lock others can test), as far as the store can do that. */
+    pawl_status (*register_node)(pawl_store *store, pawl_registration *call, pawl_error *err);
+
+    /* The node goes. If it holds no lease it is marked dead and leaves no heartbeat; otherwise nothing changes and others will
+     * rescue it. Receipts stay for a day. */
+    pawl_status (*leave)(pawl_store *store, int64_t node, pawl_error *err);
+
+    /* Node numbers for ids; see pawl_ids. After OK: no other owner has this number below the ceiling. Taken: unused, owner dead
+     * or gone, or ceiling passed; lowest ceiling first. */
+    pawl_status (*take_ids)(pawl_store *store, pawl_ids *call, pawl_error *err);
+
+    /* One atomic, durable commit of all operations, each with its own result. If the receipt of (node, lane) already has this
+     * number, nothing is applied and the stored results are answered. Grants leases only if the node's life row says alive, in the
+     * same transaction, and then writes its heartbeat too. Rollups, audit rows and the operator log are part of the commit. */
+    pawl_status (*apply)(pawl_store *store, pawl_batch *batch, pawl_arena *arena, pawl_error *err);
+
+    /* Leases due tasks in the order priority, run_at, id, for each want, to a node that is alive (else news.node_dead and none), and
+     * writes its heartbeat if any was granted. Suspects only within `free`; of those to run alone one at most, and only if `solo`.
+     * Of a keyed task beyond `free` the lease says not_started. */
+    pawl_status (*claim)(pawl_store *store, pawl_claim *call, pawl_arena *arena, pawl_error *err);
+
+    /* Writes the heartbeat (renewal number + 1) if the node is alive. */
+    pawl_status (*renew)(pawl_store *store, pawl_renewal *call, pawl_error *err);
+
+    /* What the store says the node holds: *leases from the arena. */
+    pawl_status (*held)(pawl_store *store, int64_t node, pawl_lease **leases, int *count, pawl_arena *arena, pawl_error *err);
+
+    /* If the victim is proven dead, or lapsed with the given renewal number: marks it dead and frees its tasks in the same commit,
+     * in pages of `limit` (the rest stays leased to a dead node and is freed by further calls). A freed task is pending, suspect, due
+     * at once; its fence is raised; cancel_asked ones are cancelled instead. If exactly one task of the victim bore the start mark,
+     * that rescue counts when `counts`; the third counted one ends the task as failed, reason "rescued_too_often". If several did,
+     * none counts and they are to run alone from now on. */
+    pawl_status (*rescue)(pawl_store *store, pawl_rescue *call, pawl_error *err);
+
+    /* One small step of retention: finished tasks with all that hangs on them, old audit rows and logs, dead nodes that no task names,
+     * receipts older than a day after their node's death. */
+    pawl_status (*sweep)(pawl_store *store, pawl_sweep *call, pawl_error *err);
+
+    /* Answers a question from committed data. Bounded in time; holds no lock that a writer waits for. */
+    pawl_status (*read)(pawl_store *store, pawl_query *query, pawl_arena *arena, pawl_error *err);
+
+    /* INSERT and FINISH inside the caller's open transaction on its own connection. No receipt, no lease. May be NULL. */
+    pawl_status (*tx_apply)(pawl_store *store, void *connection, pawl_op *ops, int count, pawl_arena *arena, pawl_error *err);
+
+    /* A descriptor that becomes readable when another process may have committed; -1: nobody else can. */
+    int (*watch_fd)(pawl_store *store);
+
+    /* Empties the descriptor. *changed: somebody else committed since the last look. *again_us >= 0: look again after that long, the
+     * commit may not be visible yet. */
+    void (*watch_check)(pawl_store *store, bool *changed, int64_t *again_us);
+
+    /* A consistent copy; see pawl_backup. May be NULL. */
+    pawl_status (*backup)(pawl_store *store, const char *path, pawl_backup_fn progress, void *ctx, pawl_error *err);
+} pawl_store_type;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,347 @@
+/* Group commit: operations gather while a batch is on its way, and leave in the next.
+ *
+ * A lane has at most one batch unanswered. A batch whose outcome is unknown goes again, unchanged, under the same number: the receipt
+ * in the store tells whether it was applied. A batch that certainly was not applied is taken apart: its requests are answered with the
+ * error, the operations of tasks held here gather again, and the number is used anew.
+ *
+ * Of all that is in flight there is at most one operation per task and per (tenant, key): `locks` holds what requests and keyed tasks
+ * touch, and a task's own op_place says the rest.
+ */
+#include "core/engine.h"
+#include <string.h>
+
+bool batch_init(core *c)
+{
+    c->lanes = alloc_new(c->allocator, (size_t)c->config.lanes * sizeof *c->lanes);
+    if (!c->lanes) return false;
+    for (int i = 0; i < c->config.lanes; i++) {
+        lane *l = &c->lanes[i];
+        l->call.kind = CORE_APPLY;
+        l->call.lane = i;
+        l->backoff.kind = TIMER_LANE;
+        list_init(&l->requests);
+        list_init(&l->tasks);
+        l->room = c->config.batch_ops + PAWL_BULK_MAX;
+        l->ops = alloc_new(c->allocator, (size_t)l->room * sizeof *l->ops);
+        l->call.arena = arena_new(c->allocator, 0);
+        if (!l->ops || !l->call.arena) return false;
+    }
+    return true;
+}
+
+void batch_done(core *c)
+{
+    for (int i = 0; c->lanes && i < c->config.lanes; i++) {
+        lane *l = &c->lanes[i];
+        if (l->requests.next) list_each(node, &l->requests) core_request_free(c, container_of(node, core_request, link));
+        alloc_free(c->allocator, l->ops);
+        arena_free(l->call.arena);
+    }
+    alloc_free(c->allocator, c->lanes);
+}
+
+bool batch_idle(const core *c)
+{
+    for (int i = 0; i < c->config.lanes; i++)
+        if (c->lanes[i].call.busy || c->lanes[i].resend) return false;
+    return list_empty(&c->task_ops) && list_empty(&c->requests);
+}
+
+void batch_gather_task(core *c, core_task *t)
+{
+    if (t->op_place == OP_GATHERED) return;
+    CHECK(t->op_place == OP_IDLE);
+    t->op_place = OP_GATHERED;
+    t->op.result = PAWL_OP_NONE;
+    list_append(&c->task_ops, &t->op_link);
+}
+
+/* ---- what must not meet ---------------------------------------------------------------------------------------------------------- */
+
+/* Ids are positive, so key hashes, with their top bit set, never meet them. */
+uint64_t batch_key_hash(const pawl_body *body)
+{
+    const char *tenant = body->tenant ? body->tenant : "";
+    uint64_t seed = hash_bytes(tenant, strlen(tenant), 1);
+    return hash_bytes(body->key, strlen(body->key), seed) | UINT64_C(1) << 63;
+}
+
+static bool locked(const core *c, uint64_t key) { return c->locks.count > 0 && map_get(&c->locks, key); }
+
+static bool task_flying(const core *c, pawl_id id)
+{
+    core_task *t = run_find(c, id);
+    return t && t->op_place == OP_FLYING;
+}
+
+static bool op_blocked(const core *c, const pawl_op *op)
+{
+    const pawl_body *body = op->kind == PAWL_OP_INSERT ? op->u.insert.body : NULL;
+    if (op->id && (locked(c, (uint64_t)op->id) || task_flying(c, op->id))) return true;
+    return body && body->key && locked(c, batch_key_hash(body));
+}
+
+static bool request_blocked(const core *c, const core_request *r)
+{
+    if (!r->locks) return false;
+    for (int i = 0; i < r->count; i++)
+        if (r->ops[i].result == PAWL_OP_NONE && op_blocked(c, &r->ops[i])) return true;
+    return false;
+}
+
+static bool task_blocked(const core *c, const core_task *t)
+{
+    return locked(c, (uint64_t)t->body->id) || (t->body->key && locked(c, batch_key_hash(t->body)));
+}
+
+static void lock_request(core *c, core_request *r)
+{
+    for (int i = 0; r->locks && i < r->count; i++) {
+        const pawl_op *op = &r->ops[i];
+        if (op->result != PAWL_OP_NONE) continue;
+        if (op->id) map_put(&c->locks, &r->locks[2 * i], (uint64_t)op->id);
+        if (op->kind == PAWL_OP_INSERT && op->u.insert.body->key)
+            map_put(&c->locks, &r->locks[2 * i + 1], batch_key_hash(op->u.insert.body));
+    }
+}
+
+static void unlock_request(core *c, core_request *r)
+{
+    for (int i = 0; r->locks && i < 2 * r->count; i++) {
+        if (r->locks[i].key) map_remove(&c->locks, &r->locks[i]);
+        r->locks[i].key = 0;
+    }
+}
+
+static void unlock_task(core *c, core_task *t)
+{
+    if (t->key_lock.key) map_remove(&c->locks, &t->key_lock);
+    t->key_lock.key = 0;
+}
+
+/* ---- forming ------------------------------------------------------------------------------------------------------------------------ */
+
+#define IDS_LOW_MS 60000
+
+static int64_t now_ms(const core *c) { return c->now.wall_us / 1000 - PAWL_EPOCH_MS; }
+
+pawl_id core_draw_id(core *c, core_time now)
+{
+    c->now = now;
+    return c->ids.number ? idgen_next(&c->ids, now_ms(c)) : 0;
+}
+
+static void add_task(core *c, lane *l, core_task *t)
+{
+    list_remove(&t->op_link);
+    list_append(&l->tasks, &t->op_link);
+    t->op_place = OP_FLYING;
+    if (t->body->key) map_put(&c->locks, &t->key_lock, batch_key_hash(t->body));
+    l->ops[l->call.u.batch.count++] = &t->op;
+}
+
+static size_t task_bytes(const core_task *t)
+{
+    if (t->op.kind != PAWL_OP_FINISH && t->op.kind != PAWL_OP_RELEASE) return 64;
+    return 256 + (t->outcome ? t->outcome->log.len + t->outcome->result.len : 0);
+}
+
+static size_t gather_tasks(core *c, lane *l)
+{
+    size_t bytes = 0;
+    list_each(node, &c->task_ops) {
+        core_task *t = container_of(node, core_task, op_link);
+        if (l->call.u.batch.count >= c->config.batch_ops || bytes >= c->config.batch_bytes) break;
+        if (task_blocked(c, t)) continue;
+        bytes += task_bytes(t);
+        add_task(c, l, t);
+    }
+    return bytes;
+}
+
+static void draw_ids(core *c, core_request *r)
+{
+    for (int i = 0; i < r->count; i++) {
+        pawl_op *op = &r->ops[i];
+        if (op->kind == PAWL_OP_INSERT && op->id == 0) op->id = idgen_next(&c->ids, now_ms(c));
+        if (op->kind == PAWL_OP_RETRY && op->u.retry.new_id == 0) op->u.retry.new_id = idgen_next(&c->ids, now_ms(c));
+    }
+}
+
+static bool ids_ready(core *c, const core_request *r)
+{
+    if (c->config.one_shot || !request_needs_ids(r)) return true;
+    bool ready = c->ids.number && idgen_room(&c->ids, now_ms(c)) > r->count;
+    if (!ready || c->ids.ceiling_ms - now_ms(c) < IDS_LOW_MS) c->ids_wanted = true; /* raised ahead of need */
+    return ready;
+}
+
+static bool due_now(const core *c, const pawl_op *op)
+{
+    return op->u.insert.delay_us <= 0 && op->u.insert.at_us <= c->now.wall_us;
+}
+
+static void add_request(core *c, lane *l, core_request *r, int group)
+{
+    pawl_batch *batch = &l->call.u.batch;
+    if (!c->config.one_shot) draw_ids(c, r);
+    lock_request(c, r);
+    list_remove(&r->link);
+    list_append(&l->requests, &r->link);
+    r->place = REQUEST_FLYING;
+    r->room_seq = c->room_seq;
+    for (int i = 0; i < r->count; i++) {
+        pawl_op *op = &r->ops[i];
+        if (op->result != PAWL_OP_NONE) continue;
+        if (op->kind == PAWL_OP_INSERT) {
+            int queue;
+            op->u.insert.body->id = op->id;
+            op->u.insert.group = r->count > 1 ? group : 0;
+            op->u.insert.ask_lease = due_now(c, op) && claim_may_ask(c, op->u.insert.body, &queue);
+        }
+        l->ops[batch->count++] = op;
+    }
+}
+
+static void gather_requests(core *c, lane *l, size_t bytes)
+{
+    pawl_batch *batch = &l->call.u.batch;
+    int taken = 0;
+    list_each(node, &c->requests) {
+        core_request *r = container_of(node, core_request, link);
+        if (!ids_ready(c, r)) continue;
+        if (r->count == 0) {
+            request_answer(c, r, PAWL_OK);
+            continue;
+        }
+        bool over = batch->count + r->count > c->config.batch_ops || bytes + r->bytes > c->config.batch_bytes;
+        if (taken > 0 && over) break;
+        if (request_blocked(c, r)) continue;
+        bytes += r->bytes;
+        add_request(c, l, r, ++taken);
+    }
+}
+
+static void form(core *c, lane *l)
+{
+    pawl_batch *batch = &l->call.u.batch;
+    if (!c->node && !c->config.one_shot) return; /* lease_send registers first */
+    if (l->node != c->node) {
+        l->node = c->node;
+        l->number = 0;
+    }
+    *batch = (pawl_batch){.node = l->node, .lane = l->call.lane, .number = l->number + 1, .ops = l->ops};
+    size_t bytes = gather_tasks(c, l);
+    gather_requests(c, l, bytes);
+    if (batch->count == 0) return;
+    l->first_sent_us = c->now.mono_us;
+    engine_call(c, &l->call);
+}
+
+void batch_send(core *c)
+{
+    for (int i = 0; i < c->config.lanes; i++) {
+        lane *l = &c->lanes[i];
+        if (l->call.busy || heap_has(&l->backoff.node)) continue;
+        if (l->resend) {
+            engine_call(c, &l->call);
+            continue;
+        }
+        if (list_empty(&c->task_ops) && list_empty(&c->requests)) return;
+        form(c, l);
+    }
+}
+
+bool batch_inserting(const core *c, pawl_id id)
+{
+    for (int i = 0; i < c->config.lanes; i++) {
+        const lane *l = &c->lanes[i];
+        if (!l->call.busy && !l->resend) continue;
+        for (int k = 0; k < l->call.u.batch.count; k++)
+            if (l->ops[k]->kind == PAWL_OP_INSERT && l->ops[k]->u.insert.ask_lease && l->ops[k]->id == id) return true;
+    }
+    return false;
+}
+
+/* ---- answers ------------------------------------------------------------------------------------------------------------------------- */
+
+static bool granted(const lane *l)
+{
+    for (int i = 0; i < l->call.u.batch.count; i++)
+        if (l->ops[i]->kind == PAWL_OP_INSERT && l->ops[i]->out_fence > 0) return true;
+    return false;
+}
+
+/* Leases of a node that is dead by now. */
+static void forget_grants(lane *l)
+{
+    for (int i = 0; i < l->call.u.batch.count; i++)
+        if (l->ops[i]->kind == PAWL_OP_INSERT) l->ops[i]->out_fence = 0;
+}
+
+static void committed(core *c, lane *l)
+{
+    pawl_batch *batch = &l->call.u.batch;
+    l->number = batch->number;
+    l->tries = 0;
+    l->resend = false;
+    bool current = l->node == c->node;
+    if (current && granted(l)) lease_granted(c, l->first_sent_us);
+    if (!current) forget_grants(l);
+    list *node;
+    while ((node = list_pop(&l->requests))) {
+        core_request *r = container_of(node, core_request, link);
+        unlock_request(c, r);
+        request_results(c, r, batch->store_now_us);
+    }
+    while ((node = list_pop(&l->tasks))) {
+        core_task *t = container_of(node, core_task, op_link);
+        unlock_task(c, t);
+        t->op_place = OP_IDLE;
+        run_op_answered(c, t, batch->store_now_us);
+    }
+    batch->count = 0;
+    if (current && batch->node_dead) lease_node_dead(c);
+}
+
+static void forget_asks(core *c, core_request *r)
+{
+    for (int i = 0; i < r->count; i++) {
+        pawl_op *op = &r->ops[i];
+        if (op->kind != PAWL_OP_INSERT || !op->u.insert.ask_lease) continue;
+        op->u.insert.ask_lease = false;
+        claim_asked(c, claim_find_queue(c, op->u.insert.body->queue));
+    }
+}
+
+/* Nothing of it happened. */
+static void refused(core *c, lane *l, pawl_status status)
+{
+    list *node;
+    while ((node = list_pop(&l->requests))) {
+        core_request *r = container_of(node, core_request, link);
+        unlock_request(c, r);
+        forget_asks(c, r);
+        request_answer(c, r, status);
+    }
+    while ((node = list_pop(&l->tasks))) {
+        core_task *t = container_of(node, core_task, op_link);
+        unlock_task(c, t);
+        t->op_place = OP_GATHERED;
+        list_prepend(&c->task_ops, &t->op_link);
+    }
+    l->call.u.batch.count = 0;
+    l->resend = false;
+}
+
+void batch_answered(core *c, lane *l)
+{
+    if (l->call.status == PAWL_OK) {
+        committed(c, l);
+        return;
+    }
+    /* A failed resend says nothing about the first sending: only an answer or a receipt ends the doubt. */
+    if ((l->call.status == PAWL_UNKNOWN || l->resend) && !c->config.one_shot) l->resend = true;
+    else refused(c, l, l->call.status);
+    engine_timer(c, &l->backoff, c->now.mono_us + engine_backoff(c, l->tries++));
+}

@@ -1,0 +1,264 @@
+/* Queues: what is claimed, when, and how much.
+ *
+ * A queue is hungry while something may be due for it in the store; a hungry queue with room claims. Nothing is polled: hunger comes
+ * from the due timer (the store tells when the next task falls due), from a wake, from what this node itself stored, and from a claim
+ * that was answered with "more". What comes up while a claim is in flight (`stirred`) may be younger than its answer, so the queue
+ * stays hungry.
+ *
+ * Room is the idle workers plus what the queue finishes in 50 ms (`prefetch`, at most its capacity): slow handlers hold nothing that
+ * another node could run, fast ones are never idle between two claims.
+ */
+#include "core/engine.h"
+#include <string.h>
+
+#define PREFETCH_US (50 * PAWL_MILLISECOND)
+#define WINDOW_US (10 * PAWL_MILLISECOND)
+#define ASK_CLAIM_US (100 * PAWL_MILLISECOND)  /* while inserts ask for leases, claim at least so often */
+#define BARREN_US (200 * PAWL_MILLISECOND)     /* something is due that this node may not have yet: look again */
+
+int claim_find_queue(const core *c, const char *name)
+{
+    for (int i = 0; i < c->queues_count; i++)
+        if (strcmp(c->queues[i].name, name) == 0) return i;
+    return -1;
+}
+
+int claim_find_handler(const core *c, const char *type)
+{
+    for (int i = 0; i < c->handlers_count; i++)
+        if (strcmp(c->handlers[i].type, type) == 0) return i;
+    return c->wildcard;
+}
+
+static int most(int a, int b) { return a > b ? a : b; }
+static int idle_workers(const queue *q) { return q->workers - q->busy; }
+
+/* Tasks that would start at once. */
+static int room_free(const queue *q) { return most(0, idle_workers(q) - q->ready_count - q->asked); }
+
+static int room_prefetch(const queue *q)
+{
+    int waiting = most(0, q->ready_count + q->asked - idle_workers(q));
+    return most(0, q->prefetch - waiting);
+}
+
+void claim_run_finished(core *c, queue *q)
+{
+    q->window_runs++;
+    int64_t elapsed = c->now.mono_us - q->window_us;
+    if (elapsed < WINDOW_US) return;
+    int64_t rate = (int64_t)q->window_runs * PREFETCH_US / elapsed;
+    int grown = rate < q->capacity ? (int)rate : q->capacity;
+    q->prefetch = elapsed < PAWL_SECOND ? most(grown, q->prefetch / 2) : grown;
+    q->window_runs = 0;
+    q->window_us = c->now.mono_us;
+}
+
+/* ---- born leased -------------------------------------------------------------------------------------------------------------- */
+
+bool claim_may_ask(core *c, const pawl_body *body, int *queue_out)
+{
+    if (c->mode != MODE_STARTED || !c->node || c->lapsed) return false;
+    int at = claim_find_queue(c, body->queue);
+    if (at < 0 || claim_find_handler(c, body->type) < 0) return false;
+    queue *q = &c->queues[at];
+    if (!q->caught_up || q->paused || q->stirred) return false;
+    if (room_free(q) + room_prefetch(q) <= 0 || !run_promise(c, 1)) return false;
+    if (c->now.mono_us - q->claimed_us >= ASK_CLAIM_US) q->hungry = true;
+    q->asked++;
+    *queue_out = at;
+    return true;
+}
+
+void claim_asked(core *c, int at)
+{
+    c->queues[at].asked--;
+    c->promised--;
+}
+
+/* ---- hunger -------------------------------------------------------------------------------------------------------------------- */
+
+static void stir(core *c, queue *q)
+{
+    q->hungry = true;
+    q->caught_up = false;
+    q->stirred = c->claim.busy;
+}
+
+void claim_stir(core *c)
+{
+    for (int i = 0; i < c->queues_count; i++) stir(c, &c->queues[i]);
+}
+
+void claim_due(core *c, queue *q)
+{
+    q->hungry = true;
+    if (c->claim.busy) q->stirred = true;
+}
+
+void claim_pending(core *c, const char *name, int64_t run_at_us, int64_t store_now_us)
+{
+    int at = claim_find_queue(c, name);
+    if (at < 0 || c->mode != MODE_STARTED) return;
+    queue *q = &c->queues[at];
+    if (run_at_us <= store_now_us) {
+        stir(c, q);
+        return;
+    }
+    if (c->claim.busy) q->stirred = true; /* its answer may not know of this one */
+    int64_t due_us = c->now.mono_us + (run_at_us - store_now_us);
+    if (!heap_has(&q->due.node) || due_us < q->due.node.at) engine_timer(c, &q->due, due_us);
+}
+
+/* ---- claims -------------------------------------------------------------------------------------------------------------------- */
+
+static bool solo_here(const core *c)
+{
+    map_each(node, &c->tasks)
+        if (container_of(node, core_task, by_id)->solo) return true;
+    return false;
+}
+
+static bool wants(const queue *q)
+{
+    if (!q->hungry || q->workers == 0) return false;
+    return room_free(q) > 0 || (q->prefetch > 0 && room_prefetch(q) * 2 >= q->prefetch);
+}
+
+static int build_wants(core *c)
+{
+    int count = 0, total = 0;
+    for (int i = 0; i < c->queues_count; i++) {
+        queue *q = &c->queues[i];
+        if (!wants(q)) continue;
+        c->wants[count] = (pawl_want){.queue = q->name,
+                                      .free = room_free(q),
+                                      .prefetch = room_prefetch(q),
+                                      .types = c->types,
+                                      .types_count = c->handlers_count,
+                                      .any_type = c->wildcard >= 0,
+                                      .solo = !solo_here(c)};
+        total += c->wants[count].free + c->wants[count].prefetch;
+        c->want_queue[count++] = i;
+    }
+    c->claim.u.claim.wants_count = count;
+    return total;
+}
+
+/* Room for the answer, before asking. */
+static bool reserve(core *c, int total)
+{
+    if (total > c->claimed_room) {
+        pawl_claimed *grown = alloc_resize(c->allocator, c->claimed, (size_t)total * sizeof *grown);
+        if (!grown) return false;
+        c->claimed = grown;
+        c->claimed_room = total;
+    }
+    if (!run_promise(c, total)) return false;
+    c->claim_promised = total;
+    return true;
+}
+
+void claim_send(core *c)
+{
+    if (c->mode != MODE_STARTED || !c->node || c->claim.busy || heap_has(&c->claim_timer.node)) return;
+    pawl_claim *claim = &c->claim.u.claim;
+    int total = build_wants(c);
+    if (claim->wants_count == 0 && !c->news_wanted) return;
+    c->claim_promised = 0;
+    if (total > 0 && !reserve(c, total)) {
+        engine_timer(c, &c->claim_timer, c->now.mono_us + engine_backoff(c, c->claim_tries++));
+        return;
+    }
+    c->news_wanted = false;
+    claim->node = c->node;
+    claim->wants = c->wants;
+    claim->allocator = c->allocator;
+    claim->tasks = c->claimed;
+    claim->tasks_count = 0;
+    for (int i = 0; i < claim->wants_count; i++) c->queues[c->want_queue[i]].claimed_us = c->now.mono_us;
+    engine_call(c, &c->claim);
+}
+
+static void want_answered(core *c, const pawl_want *w, queue *q, int64_t store_now_us)
+{
+    bool stirred = q->stirred;
+    q->stirred = false;
+    q->paused = w->paused;
+    q->hungry = stirred || (w->more && w->got > 0);
+    q->caught_up = !stirred && !w->more && !w->paused;
+    int64_t in_us = w->next_due_us > store_now_us ? w->next_due_us - store_now_us : 0;
+    if (w->next_due_us > 0) engine_timer(c, &q->due, c->now.mono_us + in_us);
+    else engine_timer_off(c, &q->due);
+    if (w->more && w->got == 0 && !w->paused) {
+        int64_t again_us = c->now.mono_us + BARREN_US;
+        if (!heap_has(&q->due.node) || again_us < q->due.node.at) engine_timer(c, &q->due, again_us);
+    }
+}
+
+static void take(core *c, pawl_claimed *got)
+{
+    if (run_find(c, got->body->id)) { /* the duplicate guard: an older run of it is still here */
+        lease_release_unknown(c, got->body->id, got->fence, c->config.lease_us / 3);
+        alloc_free(c->allocator, got->body);
+        return;
+    }
+    core_task *t = run_take(c);
+    t->body = got->body;
+    t->fence = got->fence;
+    t->run_at_us = got->run_at_us;
+    t->runs = got->runs;
+    t->failures = got->failures;
+    t->rescues = got->rescues;
+    t->interruptions = got->interruptions;
+    t->not_started = got->not_started;
+    t->suspect = got->suspect;
+    t->solo = got->solo;
+    run_adopt(c, t, c->want_queue[got->want]);
+}
+
+static void claim_failed(core *c)
+{
+    for (int i = 0; i < c->claim.u.claim.wants_count; i++) c->queues[c->want_queue[i]].stirred = false;
+    c->news_wanted = true;
+    if (c->claim.status == PAWL_UNKNOWN) lease_reconcile(c);
+    engine_timer(c, &c->claim_timer, c->now.mono_us + engine_backoff(c, c->claim_tries++));
+}
+
+void claim_answered(core *c)
+{
+    pawl_claim *claim = &c->claim.u.claim;
+    c->promised -= c->claim_promised;
+    c->claim_promised = 0;
+    if (c->claim.status != PAWL_OK) {
+        claim_failed(c);
+        return;
+    }
+    c->claim_tries = 0;
+    if (claim->node != c->node) { /* granted to a node that is dead by now */
+        for (int i = 0; i < claim->tasks_count; i++) alloc_free(c->allocator, claim->tasks[i].body);
+        claim_stir(c);
+        return;
+    }
+    if (claim->tasks_count > 0) lease_granted(c, c->claim.sent_us);
+    for (int i = 0; i < claim->tasks_count; i++) take(c, &claim->tasks[i]);
+    for (int i = 0; i < claim->wants_count; i++)
+        want_answered(c, &claim->wants[i], &c->queues[c->want_queue[i]], claim->news.store_now_us);
+    claim_news(c, &claim->news);
+    lease_look(c, &claim->news, false);
+}
+
+/* What claims and renewals tell besides. */
+void claim_news(core *c, const pawl_news *news)
+{
+    if (news->node_dead) {
+        lease_node_dead(c);
+        return;
+    }
+    for (int i = 0; i < news->cancels_count; i++) {
+        core_task *t = run_find(c, news->cancels[i].id);
+        if (t && t->fence == news->cancels[i].fence) run_cancel(c, t);
+    }
+    if (news->foreign_expiry_us > 0 && c->mode == MODE_STARTED)
+        engine_timer(c, &c->news_timer, c->now.mono_us + news->foreign_expiry_us + 10 * PAWL_MILLISECOND);
+}

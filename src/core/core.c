@@ -1,0 +1,621 @@
+/* Birth and death of a core, its actions and timers, starting and stopping. See core.h for the ideas, engine.h for the map. */
+#include "core/engine.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FIXED_TIMERS 16
+#define BACKOFF_FIRST_US (50 * PAWL_MILLISECOND)
+#define BACKOFF_MOST_US (5 * PAWL_SECOND)
+
+typedef struct core_event_node {
+    struct core_event_node *next;
+    core_action_kind kind; /* CORE_EVENT or CORE_LOG */
+    pawl_level level;
+    union {
+        pawl_event event;
+        char text[256];
+    } u;
+} core_event_node;
+
+/* ---- birth ---------------------------------------------------------------------------------------------------------------- */
+
+static void init_lists(core *c)
+{
+    list *heads[] = {&c->acts, &c->free_tasks, &c->task_ops, &c->requests, &c->parked};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) list_init(heads[i]);
+    c->events_end = &c->events;
+    map_init(&c->tasks, c->allocator);
+    map_init(&c->locks, c->allocator);
+    heap_init(&c->timers, c->allocator);
+}
+
+static void init_timers(core *c)
+{
+    c->call_timer.kind = TIMER_CALL;
+    c->claim_timer.kind = TIMER_CLAIM;
+    c->news_timer.kind = TIMER_NEWS;
+    c->renew_timer.kind = TIMER_RENEW;
+    c->deadline_timer.kind = TIMER_DEADLINE;
+    c->held_timer.kind = TIMER_HELD;
+    c->sweep_timer.kind = TIMER_SWEEP;
+    c->stop_timer.kind = TIMER_STOP;
+}
+
+static bool init_calls(core *c)
+{
+    core_call *calls[] = {&c->reg, &c->leave, &c->ids_call, &c->claim, &c->renew, &c->held_call, &c->rescue, &c->sweep};
+    core_call_kind kinds[] = {CORE_REGISTER, CORE_LEAVE, CORE_IDS, CORE_CLAIM, CORE_RENEW, CORE_HELD, CORE_RESCUE, CORE_SWEEP};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        calls[i]->kind = kinds[i];
+        if (!(calls[i]->arena = arena_new(c->allocator, 0))) return false;
+    }
+    return true;
+}
+
+static void defaults(core_config *config)
+{
+    if (config->lanes < 1) config->lanes = 1;
+    if (config->batch_ops <= 0) config->batch_ops = 2000;
+    if (config->batch_bytes == 0) config->batch_bytes = 4u << 20;
+    if (config->capacity <= 0) config->capacity = 1000;
+    if (config->lease_us <= 0) config->lease_us = 30 * PAWL_SECOND;
+    if (config->long_run_us <= 0) config->long_run_us = 15 * PAWL_MINUTE;
+}
+
+pawl_status core_new(const core_config *config, core **out)
+{
+    const pawl_allocator *a = config->allocator ? config->allocator : alloc_default();
+    core *c = alloc_new(a, sizeof *c);
+    if (!c) return PAWL_NO_MEMORY;
+    c->allocator = a;
+    c->config = *config;
+    c->wildcard = -1;
+    c->trouble_us = INT64_MIN;
+    defaults(&c->config);
+    rng_init(&c->random, config->seed);
+    init_lists(c);
+    init_timers(c);
+    c->node_name = alloc_str(a, config->node_name ? config->node_name : "");
+    c->unknown = alloc_new(a, UNKNOWN_MAX * sizeof *c->unknown);
+    c->rescued = alloc_new(a, UNKNOWN_MAX * sizeof *c->rescued);
+    bool ok = c->node_name && c->unknown && c->rescued && init_calls(c) && batch_init(c);
+    c->timers_room = FIXED_TIMERS + (size_t)c->config.lanes;
+    if (!ok || !heap_reserve(&c->timers, c->timers_room)) {
+        core_free(c);
+        return PAWL_NO_MEMORY;
+    }
+    *out = c;
+    return PAWL_OK;
+}
+
+static void free_task_memory(core *c, core_task *t)
+{
+    alloc_free(c->allocator, t->body);
+    alloc_free(c->allocator, t);
+}
+
+static void free_tasks(core *c)
+{
+    map_each(node, &c->tasks) free_task_memory(c, container_of(node, core_task, by_id));
+    list_each(node, &c->acts) {
+        core_act *act = container_of(node, core_act, link);
+        if (act->kind == CORE_SETTLED) free_task_memory(c, container_of(act, core_task, settle_act));
+        else if (act->kind == CORE_DROP) core_request_free(c, container_of(act, core_request, drop));
+    }
+    list_each(node, &c->free_tasks) alloc_free(c->allocator, container_of(node, core_task, link));
+}
+
+static void free_requests(core *c)
+{
+    list_each(node, &c->requests) core_request_free(c, container_of(node, core_request, link));
+    list_each(node, &c->parked) core_request_free(c, container_of(node, core_request, link));
+}
+
+static void free_config(core *c)
+{
+    for (int i = 0; i < c->queues_count; i++) alloc_free(c->allocator, c->queues[i].name);
+    for (int i = 0; i < c->handlers_count; i++) {
+        alloc_free(c->allocator, c->handlers[i].type);
+        alloc_free(c->allocator, c->handlers[i].queue);
+    }
+    void *blocks[] = {c->queues, c->handlers,  c->policies, (void *)c->types, c->queues_csv, c->types_csv,
+                      c->wants,  c->want_queue, c->claimed,  c->node_name,    c->unknown,    c->rescued};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) alloc_free(c->allocator, blocks[i]);
+}
+
+static void free_calls(core *c)
+{
+    core_call *calls[] = {&c->reg, &c->leave, &c->ids_call, &c->claim, &c->renew, &c->held_call, &c->rescue, &c->sweep};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) arena_free(calls[i]->arena);
+}
+
+void core_free(core *c)
+{
+    if (!c) return;
+    free_requests(c);
+    batch_done(c);
+    free_tasks(c);
+    core_event_node *next;
+    for (core_event_node *e = c->events; e; e = next) {
+        next = e->next;
+        alloc_free(c->allocator, e);
+    }
+    free_config(c);
+    free_calls(c);
+    heap_done(&c->timers);
+    map_done(&c->tasks);
+    map_done(&c->locks);
+    alloc_free(c->allocator, c);
+}
+
+/* ---- configuration --------------------------------------------------------------------------------------------------------- */
+
+pawl_status core_add_queue(core *c, const core_queue_config *config)
+{
+    int at = claim_find_queue(c, config->name);
+    if (at < 0) {
+        queue *grown = alloc_resize(c->allocator, c->queues, ((size_t)c->queues_count + 1) * sizeof *grown);
+        if (!grown) return PAWL_NO_MEMORY;
+        c->queues = grown;
+        char *name = alloc_str(c->allocator, config->name);
+        if (!name) return PAWL_NO_MEMORY;
+        at = c->queues_count++;
+        memset(&c->queues[at], 0, sizeof c->queues[at]);
+        c->queues[at].name = name;
+    }
+    queue *q = &c->queues[at];
+    q->workers = config->workers;
+    q->capacity = config->capacity > 0 ? config->capacity : c->config.capacity;
+    q->depth_limit = config->depth_limit;
+    if (q->depth_limit <= 0 && c->config.depth_is_capacity) q->depth_limit = q->capacity;
+    q->full = config->full ? config->full : PAWL_FULL_WAIT;
+    q->policy = config->policy;
+    q->due.kind = TIMER_DUE;
+    return PAWL_OK;
+}
+
+pawl_status core_add_handler(core *c, const core_handler_config *config)
+{
+    handler *grown = alloc_resize(c->allocator, c->handlers, ((size_t)c->handlers_count + 1) * sizeof *grown);
+    if (!grown) return PAWL_NO_MEMORY;
+    c->handlers = grown;
+    handler h = {.policy = config->policy, .owner = config->handler};
+    h.type = alloc_str(c->allocator, config->type);
+    h.queue = alloc_str(c->allocator, config->queue ? config->queue : "default");
+    if (!h.type || !h.queue) {
+        alloc_free(c->allocator, h.type);
+        alloc_free(c->allocator, h.queue);
+        return PAWL_NO_MEMORY;
+    }
+    if (strcmp(h.type, "*") == 0) c->wildcard = c->handlers_count;
+    c->handlers[c->handlers_count++] = h;
+    return PAWL_OK;
+}
+
+/* "a,b,c" of the names that `name` gives. */
+static char *csv(core *c, int count, const char *(*name)(const core *, int))
+{
+    size_t size = 1;
+    for (int i = 0; i < count; i++) size += strlen(name(c, i)) + 1;
+    char *text = alloc_new(c->allocator, size), *at = text;
+    for (int i = 0; text && i < count; i++) at += sprintf(at, "%s%s", i ? "," : "", name(c, i));
+    return text;
+}
+
+static const char *queue_name(const core *c, int i) { return c->queues[i].name; }
+static const char *handler_type(const core *c, int i) { return c->handlers[i].type; }
+
+static bool make_policies(core *c)
+{
+    size_t n = (size_t)c->handlers_count * (size_t)c->queues_count;
+    c->policies = alloc_new(c->allocator, (n ? n : 1) * sizeof *c->policies);
+    if (!c->policies) return false;
+    for (int h = 0; h < c->handlers_count; h++) {
+        for (int q = 0; q < c->queues_count; q++) {
+            policy wide = policy_over(&c->queues[q].policy, &c->config.engine);
+            c->policies[h * c->queues_count + q] = policy_over(&c->handlers[h].policy, &wide);
+        }
+    }
+    return true;
+}
+
+/* Everything whose size depends on queues and handlers, once. */
+static bool prepare(core *c)
+{
+    if (c->policies) return true;
+    c->queues_csv = csv(c, c->queues_count, queue_name);
+    c->types_csv = csv(c, c->handlers_count, handler_type);
+    c->wants = alloc_new(c->allocator, (size_t)(c->queues_count + 1) * sizeof *c->wants);
+    c->want_queue = alloc_new(c->allocator, (size_t)(c->queues_count + 1) * sizeof *c->want_queue);
+    c->types = alloc_new(c->allocator, (size_t)(c->handlers_count + 1) * sizeof *c->types);
+    c->timers_room += (size_t)c->queues_count;
+    if (!c->queues_csv || !c->types_csv || !c->wants || !c->want_queue || !c->types || !heap_reserve(&c->timers, c->timers_room)) return false;
+    for (int i = 0; i < c->handlers_count; i++) c->types[i] = c->handlers[i].type;
+    for (int i = 0; i < c->queues_count; i++) list_init(&c->queues[i].ready); /* the array does not move any more */
+    return make_policies(c);
+}
+
+/* ---- actions ------------------------------------------------------------------------------------------------------------------ */
+
+void engine_act(core *c, core_act *act, int kind)
+{
+    CHECK(!list_linked(&act->link));
+    act->kind = kind;
+    list_append(&c->acts, &act->link);
+}
+
+void engine_call(core *c, core_call *call)
+{
+    CHECK(!call->busy);
+    call->busy = true;
+    call->sent_us = c->now.mono_us;
+    call->status = PAWL_OK;
+    arena_reset(call->arena);
+    engine_act(c, &call->act, CORE_CALL);
+}
+
+static core_event_node *event_node(core *c, core_action_kind kind)
+{
+    core_event_node *node = alloc_new(c->allocator, sizeof *node);
+    if (!node) return NULL; /* an event is a courtesy */
+    node->kind = kind;
+    *c->events_end = node;
+    c->events_end = &node->next;
+    return node;
+}
+
+static void cut_copy(char *to, size_t size, const char *from)
+{
+    if (from) snprintf(to, size, "%s", from);
+}
+
+void engine_event(core *c, pawl_event_kind kind, const pawl_body *body, int attempt, int64_t fence, int64_t value, const char *text)
+{
+    if (!c->events_wanted) return;
+    core_event_node *node = event_node(c, CORE_EVENT);
+    if (!node) return;
+    pawl_event *e = &node->u.event;
+    e->kind = kind;
+    e->at_us = c->now.wall_us;
+    e->attempt = attempt;
+    e->fence = fence;
+    e->value = value;
+    cut_copy(e->text, sizeof e->text, text);
+    if (!body) return;
+    e->id = body->id;
+    cut_copy(e->type, sizeof e->type, body->type);
+    cut_copy(e->queue, sizeof e->queue, body->queue);
+}
+
+void engine_log(core *c, pawl_level level, const char *fmt, ...)
+{
+    core_event_node *node = event_node(c, CORE_LOG);
+    if (!node) return;
+    node->level = level;
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(node->u.text, sizeof node->u.text, fmt, args);
+    va_end(args);
+}
+
+static void next_event(core *c, core_action *action)
+{
+    core_event_node *node = c->events;
+    action->kind = node->kind;
+    if (node->kind == CORE_EVENT) {
+        action->event = node->u.event;
+    } else {
+        action->level = node->level;
+        memcpy(action->text, node->u.text, sizeof action->text);
+    }
+    c->events = node->next;
+    if (!c->events) c->events_end = &c->events;
+    alloc_free(c->allocator, node);
+}
+
+static void fill_settled(core_action *action, core_task *t)
+{
+    action->task = t;
+    action->settled = t->settled;
+    action->delay_us = t->settle_delay_us;
+    action->error = t->settle_error;
+}
+
+bool core_next(core *c, core_action *action)
+{
+    list *node = list_pop(&c->acts);
+    if (!node) {
+        if (!c->events) return false;
+        next_event(c, action);
+        return true;
+    }
+    core_act *act = container_of(node, core_act, link);
+    action->kind = (core_action_kind)act->kind;
+    switch (action->kind) {
+    case CORE_CALL: action->call = container_of(act, core_call, act); break;
+    case CORE_RUN: action->task = container_of(act, core_task, start_act); break;
+    case CORE_STOP_RUN:
+        action->task = container_of(act, core_task, stop_act);
+        action->reason = action->task->stop;
+        break;
+    case CORE_SETTLED: fill_settled(action, container_of(act, core_task, settle_act)); break;
+    case CORE_ANSWER: action->request = container_of(act, core_request, answer); break;
+    case CORE_DROP: action->request = container_of(act, core_request, drop); break;
+    case CORE_STOPPED: action->stuck = c->stopped_stuck; break;
+    default: break;
+    }
+    return true;
+}
+
+/* ---- timers --------------------------------------------------------------------------------------------------------------------- */
+
+void engine_timer(core *c, core_timer *t, int64_t at_us) { heap_set(&c->timers, &t->node, at_us); }
+void engine_timer_off(core *c, core_timer *t) { heap_remove(&c->timers, &t->node); }
+
+int64_t core_deadline(const core *c)
+{
+    heap_node *first = heap_first(&c->timers);
+    return first ? first->at : INT64_MAX;
+}
+
+int64_t engine_backoff(core *c, int tries)
+{
+    int64_t most = BACKOFF_FIRST_US << (tries < 7 ? tries : 7);
+    if (most > BACKOFF_MOST_US) most = BACKOFF_MOST_US;
+    return most / 2 + (int64_t)rng_below(&c->random, (uint64_t)most / 2 + 1);
+}
+
+static void stop_timer(core *c);
+
+static void fire(core *c, core_timer *t)
+{
+    switch ((timer_kind)t->kind) {
+    case TIMER_TASK: run_timer(c, container_of(t, core_task, timer)); break;
+    case TIMER_DUE: claim_due(c, container_of(t, queue, due)); break;
+    case TIMER_NEWS: c->news_wanted = true; break;
+    case TIMER_DEADLINE: lease_deadline(c); break;
+    case TIMER_SWEEP: lease_sweep(c); break;
+    case TIMER_STOP: stop_timer(c); break;
+    case TIMER_LANE: case TIMER_CLAIM: case TIMER_RENEW: case TIMER_HELD: case TIMER_CALL: break; /* engine_push sees to them */
+    }
+}
+
+void core_tick(core *c, core_time now)
+{
+    c->now = now;
+    heap_node *first;
+    while ((first = heap_first(&c->timers)) && first->at <= now.mono_us) {
+        heap_remove(&c->timers, first);
+        fire(c, container_of(first, core_timer, node));
+    }
+    engine_push(c);
+}
+
+/* ---- the store's moods ------------------------------------------------------------------------------------------------------------ */
+
+void engine_store_ok(core *c, const core_call *call)
+{
+    c->store_latency_us = c->now.mono_us - call->sent_us;
+    if (!c->store_down) return;
+    c->store_down = false;
+    engine_event(c, PAWL_EVENT_STORE_UP, NULL, 0, 0, 0, NULL);
+    engine_log(c, PAWL_WARN, "the store answers again");
+    lease_reconcile(c);
+}
+
+void engine_store_bad(core *c, const core_call *call)
+{
+    c->trouble_us = c->now.mono_us;
+    if (c->store_down) return;
+    c->store_down = true;
+    engine_event(c, PAWL_EVENT_STORE_DOWN, NULL, 0, 0, 0, call->err.message);
+    engine_log(c, PAWL_WARN, "the store does not answer (%s): %s", pawl_status_name(call->status), call->err.message);
+}
+
+void core_answered(core *c, core_time now, core_call *call)
+{
+    c->now = now;
+    CHECK(call->busy);
+    call->busy = false;
+    if (call->status == PAWL_OK) engine_store_ok(c, call);
+    else engine_store_bad(c, call);
+    switch (call->kind) {
+    case CORE_REGISTER: lease_registered(c); break;
+    case CORE_LEAVE: lease_left(c); break;
+    case CORE_IDS: lease_ids(c); break;
+    case CORE_APPLY: batch_answered(c, container_of(call, lane, call)); break;
+    case CORE_CLAIM: claim_answered(c); break;
+    case CORE_RENEW: lease_renewed(c); break;
+    case CORE_HELD: lease_held(c); break;
+    case CORE_RESCUE: lease_rescued(c); break;
+    case CORE_SWEEP: lease_swept(c); break;
+    case CORE_CALL_KINDS: CHECK(!"a kind of call");
+    }
+    engine_push(c);
+}
+
+void core_wake(core *c, core_time now)
+{
+    c->now = now;
+    claim_stir(c);
+    int64_t news_us = now.mono_us + 20 * PAWL_MILLISECOND; /* a cancel of what runs here may be among them */
+    if (c->held > 0 && c->mode == MODE_STARTED && (!heap_has(&c->news_timer.node) || c->news_timer.node.at > news_us))
+        engine_timer(c, &c->news_timer, news_us);
+    request_unpark(c, -1);
+    engine_push(c);
+}
+
+/* The store's wall clock may have jumped: what fell due when is to be asked anew. */
+void core_clock_jumped(core *c, core_time now)
+{
+    c->now = now;
+    claim_stir(c);
+    engine_push(c);
+}
+
+/* ---- start, drain, stop -------------------------------------------------------------------------------------------------------------- */
+
+bool engine_may_run(const core *c)
+{
+    return c->mode == MODE_STARTED && c->node && !c->lapsed && c->now.mono_us < c->deadline_us;
+}
+
+pawl_status core_start(core *c, core_time now)
+{
+    c->now = now;
+    if (!prepare(c)) return PAWL_NO_MEMORY;
+    if (c->mode == MODE_STARTED) return PAWL_OK;
+    c->mode = MODE_STARTED;
+    c->asked_to_stop_runs = false;
+    engine_timer_off(c, &c->stop_timer);
+    if (c->node && !c->serving) { /* it registered to dispatch: serve as a new node that names its queues */
+        c->old_node = c->node;
+        c->node = 0;
+        c->ids.number = 0;
+    }
+    claim_stir(c);
+    c->news_wanted = true; /* recovery: the first news tell whom to rescue */
+    engine_timer(c, &c->sweep_timer, now.mono_us + PAWL_SECOND + (int64_t)rng_below(&c->random, 4 * PAWL_SECOND));
+    engine_event(c, PAWL_EVENT_NODE_STARTED, NULL, 0, 0, 0, c->node_name);
+    engine_push(c);
+    return PAWL_OK;
+}
+
+static void stop_starting(core *c, core_mode mode)
+{
+    c->mode = mode;
+    c->news_wanted = false;
+    engine_timer_off(c, &c->news_timer);
+    engine_timer_off(c, &c->sweep_timer);
+    for (int i = 0; i < c->queues_count; i++) engine_timer_off(c, &c->queues[i].due);
+    run_release_ready(c);
+}
+
+void core_drain(core *c, core_time now)
+{
+    c->now = now;
+    if (c->mode != MODE_STARTED && c->mode != MODE_DRAINING && c->mode != MODE_IDLE) return;
+    stop_starting(c, MODE_DRAINING);
+    engine_push(c);
+}
+
+void core_stop(core *c, core_time now, int64_t grace_us, int64_t patience_us)
+{
+    c->now = now;
+    if (c->mode == MODE_STOPPING || c->mode == MODE_LEAVING) return;
+    stop_starting(c, MODE_STOPPING);
+    c->patience_us = patience_us;
+    c->asked_to_stop_runs = false;
+    engine_timer(c, &c->stop_timer, now.mono_us + grace_us);
+    engine_push(c);
+}
+
+/* The grace is over: ask the runs; the patience is over: tell that they would not. */
+static void stop_timer(core *c)
+{
+    if (c->asked_to_stop_runs) {
+        c->stopped_stuck = c->held;
+        c->mode = c->held > 0 ? MODE_DRAINING : MODE_STOPPED;
+        if (!list_linked(&c->stopped.link)) engine_act(c, &c->stopped, CORE_STOPPED);
+        return;
+    }
+    c->asked_to_stop_runs = true;
+    map_each(node, &c->tasks) run_stop(c, container_of(node, core_task, by_id), PAWL_STOP_SHUTDOWN);
+    engine_timer(c, &c->stop_timer, c->now.mono_us + c->patience_us);
+}
+
+static void check_drained(core *c)
+{
+    if (c->held > 0) return;
+    if (c->mode == MODE_DRAINING) {
+        c->mode = MODE_IDLE;
+        engine_act(c, &c->drained, CORE_DRAINED);
+    } else if (c->mode == MODE_STOPPING && batch_idle(c) && !c->claim.busy && !c->ids_call.busy && !c->reg.busy) {
+        c->mode = MODE_LEAVING;
+    } else if (c->mode == MODE_LEAVING && !c->node && !c->leave.busy && !c->ids_call.busy) {
+        c->mode = MODE_STOPPED;
+        c->stopped_stuck = 0;
+        engine_timer_off(c, &c->stop_timer);
+        engine_event(c, PAWL_EVENT_NODE_STOPPED, NULL, 0, 0, 0, c->node_name);
+        engine_act(c, &c->stopped, CORE_STOPPED);
+    }
+}
+
+void engine_push(core *c)
+{
+    run_ready(c);
+    lease_send(c);
+    claim_send(c);
+    batch_send(c);
+    check_drained(c);
+    if (c->mode == MODE_LEAVING) {
+        lease_send(c);
+        check_drained(c);
+    }
+}
+
+/* ---- looking --------------------------------------------------------------------------------------------------------------------------- */
+
+void core_want_events(core *c, bool wanted) { c->events_wanted = wanted; }
+
+void core_numbers_get(const core *c, core_time now, core_numbers *out)
+{
+    memset(out, 0, sizeof *out);
+    out->store_ok = !c->store_down;
+    out->node = c->node;
+    out->lease_left_us = c->held > 0 && c->deadline_us > now.mono_us ? c->deadline_us - now.mono_us : 0;
+    out->store_latency_us = c->store_latency_us;
+    out->running = c->running;
+    for (int i = 0; i < c->queues_count; i++) out->ready += c->queues[i].ready_count;
+    for (int i = 0; i < c->config.lanes; i++) out->unanswered += c->lanes[i].call.u.batch.count;
+    out->stuck = c->stuck;
+    out->long_running = c->long_running;
+    out->outcomes_waiting = c->ended;
+}
+
+int core_queues(const core *c) { return c->queues_count; }
+
+void core_queue_get(const core *c, int i, core_queue_numbers *out)
+{
+    const queue *q = &c->queues[i];
+    *out = (core_queue_numbers){.name = q->name, .workers = q->workers, .running = q->busy, .ready = q->ready_count};
+}
+
+void *core_handler_of(const core *c, const core_task *task) { return c->handlers[task->handler].owner; }
+
+const char *core_queue_of_type(const core *c, const char *type)
+{
+    int h = claim_find_handler(c, type);
+    return h < 0 ? "default" : c->handlers[h].queue;
+}
+
+bool core_holds(const core *c, pawl_id id, core_task_state *state)
+{
+    core_task *t = run_find(c, id);
+    if (t && state) *state = t->state;
+    return t != NULL;
+}
+
+void core_check(const core *c)
+{
+    int held = 0, running = 0, ended = 0;
+    map_each(node, &c->tasks) {
+        core_task *t = container_of(node, core_task, by_id);
+        held++;
+        running += t->state == CORE_RUNNING;
+        ended += t->state == CORE_ENDED;
+        CHECK(t->body && t->fence > 0 && t->queue >= 0 && t->queue < c->queues_count);
+        CHECK(t->state != CORE_ENDED || t->op_place != OP_IDLE);
+        CHECK(t->state != CORE_STARTING || t->op_place != OP_IDLE);
+    }
+    CHECK(held == c->held && running == c->running && ended == c->ended);
+    for (int i = 0; i < c->queues_count; i++) {
+        const queue *q = &c->queues[i];
+        int ready = 0;
+        for (list *node = q->ready.next; node && node != &q->ready; node = node->next) ready++;
+        CHECK(ready == q->ready_count && q->busy >= 0 && q->busy <= q->workers && q->asked >= 0);
+        CHECK(q->ready_count <= q->workers + q->capacity);
+    }
+    CHECK(c->promised >= 0 && c->free_count >= c->promised);
+}

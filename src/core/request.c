@@ -1,0 +1,267 @@
+/* Requests: what callers ask of the store, from submit to answer.
+ *
+ *   NEW -> GATHERED -> FLYING -> (answered, dropped)
+ *             ^           |
+ *             +- PARKED <-+   its queue is full and it may wait
+ *
+ * A caller that gives up is answered at once; the request itself lives on while a batch refers to it.
+ */
+#include "core/engine.h"
+#include <string.h>
+
+core_request *core_request_new(core *c, int count)
+{
+    core_request *r = alloc_new(c->allocator, sizeof *r);
+    if (!r) return NULL;
+    r->count = count;
+    r->queue = -1;
+    if (count > 0 && !(r->ops = alloc_new(c->allocator, (size_t)count * sizeof *r->ops))) {
+        alloc_free(c->allocator, r);
+        return NULL;
+    }
+    return r;
+}
+
+void core_request_free(core *c, core_request *r)
+{
+    if (!r) return;
+    for (int i = 0; i < r->count; i++)
+        if (r->ops[i].kind == PAWL_OP_INSERT) alloc_free(c->allocator, r->ops[i].u.insert.body);
+    alloc_free(c->allocator, r->locks);
+    alloc_free(c->allocator, r->ops);
+    alloc_free(c->allocator, r);
+}
+
+bool request_needs_ids(const core_request *r)
+{
+    if (r->count == 0) return true;
+    for (int i = 0; i < r->count; i++) {
+        const pawl_op *op = &r->ops[i];
+        if (op->kind == PAWL_OP_INSERT && op->id == 0) return true;
+        if (op->kind == PAWL_OP_RETRY && op->u.retry.new_id == 0) return true;
+    }
+    return false;
+}
+
+static pawl_audit audit_of(const core *c, const pawl_body *body)
+{
+    if (body->audit) return body->audit;
+    int h = claim_find_handler(c, body->type), q = claim_find_queue(c, body->queue);
+    if (h >= 0 && c->handlers[h].policy.audit) return c->handlers[h].policy.audit;
+    if (q >= 0 && c->queues[q].policy.audit) return c->queues[q].policy.audit;
+    return c->config.engine.audit ? c->config.engine.audit : PAWL_AUDIT_FULL;
+}
+
+static int64_t depth_limit(const core *c, const char *queue)
+{
+    int q = claim_find_queue(c, queue);
+    if (q >= 0) return c->queues[q].depth_limit;
+    return c->config.depth_is_capacity ? c->config.capacity : 0;
+}
+
+/* Operations on a task or key that others may know of must not meet in flight. */
+static bool needs_lock(const pawl_op *op)
+{
+    if (op->kind == PAWL_OP_INSERT) return op->u.insert.may_exist || op->u.insert.body->key;
+    return op->kind != PAWL_OP_QUEUE;
+}
+
+static bool prepare(core *c, core_request *r)
+{
+    bool locks = false;
+    r->bytes = 0;
+    for (int i = 0; i < r->count; i++) {
+        pawl_op *op = &r->ops[i];
+        locks = locks || needs_lock(op);
+        if (op->kind != PAWL_OP_INSERT) {
+            if (!op->audit) op->audit = PAWL_AUDIT_FULL;
+            continue;
+        }
+        op->audit = audit_of(c, op->u.insert.body);
+        op->u.insert.depth_limit = depth_limit(c, op->u.insert.body->queue);
+        r->bytes += op->u.insert.body->payload.len + 256;
+    }
+    if (locks && !r->locks) r->locks = alloc_new(c->allocator, 2 * (size_t)r->count * sizeof *r->locks);
+    return !locks || r->locks;
+}
+
+static void gather(core *c, core_request *r)
+{
+    r->place = REQUEST_GATHERED;
+    list_append(&c->requests, &r->link);
+}
+
+void core_submit(core *c, core_time now, core_request *r)
+{
+    c->now = now;
+    if (!prepare(c, r)) request_answer(c, r, PAWL_NO_MEMORY);
+    else gather(c, r);
+    engine_push(c);
+}
+
+static void drop(core *c, core_request *r)
+{
+    list_remove(&r->link);
+    r->place = REQUEST_GONE;
+    engine_act(c, &r->drop, CORE_DROP);
+}
+
+/* Answers, unless its caller has given up, and lets go of it. */
+void request_answer(core *c, core_request *r, pawl_status status)
+{
+    if (!r->answer.kind) {
+        r->status = status;
+        engine_act(c, &r->answer, CORE_ANSWER);
+    }
+    drop(c, r);
+}
+
+void core_give_up(core *c, core_time now, core_request *r)
+{
+    c->now = now;
+    if (r->answer.kind) return;
+    if (r->place == REQUEST_FLYING) {
+        r->status = PAWL_UNKNOWN;
+        engine_act(c, &r->answer, CORE_ANSWER);
+    } else {
+        request_answer(c, r, r->place == REQUEST_PARKED ? PAWL_FULL : PAWL_UNAVAILABLE);
+    }
+    engine_push(c);
+}
+
+/* ---- results ------------------------------------------------------------------------------------------------------------------- */
+
+static void adopt(core *c, pawl_op *op, int queue)
+{
+    core_task *t = run_take(c);
+    t->body = op->u.insert.body;
+    op->u.insert.body = NULL;
+    t->body->id = op->out_id;
+    t->fence = op->out_fence;
+    t->run_at_us = op->out_run_at_us;
+    run_adopt(c, t, queue);
+}
+
+static void insert_result(core *c, pawl_op *op, int64_t store_now_us)
+{
+    pawl_body *body = op->u.insert.body;
+    int queue = claim_find_queue(c, body->queue);
+    bool asked = op->u.insert.ask_lease;
+    op->u.insert.ask_lease = false;
+    if (asked) claim_asked(c, queue);
+    if (op->result == PAWL_OP_EXISTING || op->result == PAWL_OP_REFUSED) return;
+    body->id = op->out_id;
+    engine_event(c, PAWL_EVENT_DISPATCHED, body, 0, 0, 0, pawl_dispatched_name((pawl_dispatched)op->result));
+    if (asked && op->out_fence > 0) adopt(c, op, queue);
+    else claim_pending(c, body->queue, op->out_run_at_us, store_now_us);
+}
+
+static void cancel_result(core *c, const pawl_op *op)
+{
+    core_task *t = run_find(c, op->id);
+    if (!t) return;
+    if (op->result == PAWL_OP_ASKED) run_cancel(c, t);
+    else if (op->result == PAWL_OP_DONE) run_lose(c, t); /* it had not started: the lease was taken back */
+}
+
+static void queue_result(core *c, const pawl_op *op)
+{
+    int q = claim_find_queue(c, op->u.queue.queue);
+    pawl_body about = {.queue = op->u.queue.queue};
+    engine_event(c, op->u.queue.pause ? PAWL_EVENT_PAUSED : PAWL_EVENT_RESUMED, &about, 0, 0, 0, op->by);
+    if (q < 0) return;
+    c->queues[q].paused = op->u.queue.pause;
+    c->queues[q].caught_up = false;
+    if (!op->u.queue.pause) c->queues[q].hungry = c->queues[q].stirred = true;
+}
+
+/* false: the request has to go again */
+static bool op_result(core *c, core_request *r, pawl_op *op, int64_t store_now_us)
+{
+    if (op->result == PAWL_OP_COLLISION || op->result == PAWL_OP_FULL) {
+        if (op->u.insert.ask_lease) claim_asked(c, claim_find_queue(c, op->u.insert.body->queue));
+        op->u.insert.ask_lease = false;
+    }
+    switch (op->result) {
+    case PAWL_OP_COLLISION:
+        op->id = 0;
+        op->result = PAWL_OP_NONE;
+        return false;
+    case PAWL_OP_FULL: r->queue = claim_find_queue(c, op->u.insert.body->queue); return false;
+    default: break;
+    }
+    switch (op->kind) {
+    case PAWL_OP_INSERT: insert_result(c, op, store_now_us); break;
+    case PAWL_OP_CANCEL: cancel_result(c, op); break;
+    case PAWL_OP_QUEUE: queue_result(c, op); break;
+    case PAWL_OP_RETRY: claim_stir(c); break;
+    default: break;
+    }
+    return true;
+}
+
+static bool is_full(const core_request *r)
+{
+    for (int i = 0; i < r->count; i++)
+        if (r->ops[i].result == PAWL_OP_FULL) return true;
+    return false;
+}
+
+static void again(core_request *r)
+{
+    for (int i = 0; i < r->count; i++)
+        if (r->ops[i].result == PAWL_OP_FULL) r->ops[i].result = PAWL_OP_NONE;
+}
+
+static void fall_back(core *c, core_request *r)
+{
+    r->fell_back = true;
+    for (int i = 0; i < r->count; i++) {
+        pawl_op *op = &r->ops[i];
+        if (op->result != PAWL_OP_FULL) continue;
+        op->u.insert.body->queue = "default";
+        op->u.insert.depth_limit = depth_limit(c, "default");
+    }
+    again(r);
+    gather(c, r);
+}
+
+static void full(core *c, core_request *r)
+{
+    pawl_full how = r->queue >= 0 ? c->queues[r->queue].full : PAWL_FULL_WAIT;
+    if (how == PAWL_FULL_FALLBACK && !r->fell_back) {
+        fall_back(c, r);
+    } else if (how == PAWL_FULL_WAIT && !r->in_handler && !r->fell_back && !r->answer.kind) {
+        if (r->room_seq != c->room_seq) {
+            again(r);
+            gather(c, r);
+        } else {
+            r->place = REQUEST_PARKED;
+            list_append(&c->parked, &r->link);
+        }
+    } else {
+        request_answer(c, r, PAWL_FULL);
+    }
+}
+
+/* Its batch is committed; it is in no list. */
+void request_results(core *c, core_request *r, int64_t store_now_us)
+{
+    bool settled = true;
+    for (int i = 0; i < r->count; i++) settled = op_result(c, r, &r->ops[i], store_now_us) && settled;
+    if (settled) request_answer(c, r, PAWL_OK);
+    else if (is_full(r)) full(c, r);
+    else gather(c, r);
+}
+
+void request_unpark(core *c, int queue)
+{
+    c->room_seq++;
+    list_each(node, &c->parked) {
+        core_request *r = container_of(node, core_request, link);
+        if (queue >= 0 && r->queue >= 0 && r->queue != queue) continue;
+        list_remove(&r->link);
+        again(r);
+        gather(c, r);
+    }
+}

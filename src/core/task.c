@@ -1,0 +1,30 @@
+#include "core/task.h"
+
+/* What is not in the table is illegal. */
+static const unsigned char moves[PAWL_STATE_COUNT][TASK_WHY_COUNT] = {
+    [PAWL_STATE_NONE] = {[TASK_DISPATCHED] = PAWL_PENDING, [TASK_HAS_PARENTS] = PAWL_WAITING, [TASK_BORN_LEASED] = PAWL_LEASED},
+    [PAWL_WAITING] = {[TASK_PARENTS_DONE] = PAWL_PENDING, [TASK_PARENT_POLICY] = PAWL_FAILED, [TASK_CANCEL] = PAWL_CANCELLED},
+    [PAWL_PENDING] = {[TASK_GRANTED] = PAWL_LEASED, [TASK_CANCEL] = PAWL_CANCELLED, [TASK_REFUSED] = PAWL_FAILED},
+    [PAWL_LEASED] = {[TASK_OK] = PAWL_SUCCEEDED,
+                     [TASK_EXHAUSTED] = PAWL_FAILED,
+                     [TASK_CANCEL] = PAWL_CANCELLED,
+                     [TASK_AGAIN] = PAWL_PENDING,
+                     [TASK_POISON] = PAWL_FAILED},
+};
+
+pawl_state task_move(pawl_state from, task_why why)
+{
+    if (from >= PAWL_STATE_COUNT || why >= TASK_WHY_COUNT) return PAWL_STATE_NONE;
+    return (pawl_state)moves[from][why];
+}
+
+const char *task_why_name(task_why why)
+{
+    static const char *const names[TASK_WHY_COUNT] = {
+        [TASK_DISPATCHED] = "dispatched",   [TASK_HAS_PARENTS] = "has parents",     [TASK_BORN_LEASED] = "born leased",
+        [TASK_PARENTS_DONE] = "parents done", [TASK_PARENT_POLICY] = "parent policy", [TASK_GRANTED] = "lease granted",
+        [TASK_CANCEL] = "cancelled",        [TASK_REFUSED] = "refused",             [TASK_OK] = "ok",
+        [TASK_EXHAUSTED] = "no attempts left", [TASK_AGAIN] = "again",              [TASK_POISON] = "rescued too often",
+    };
+    return why > 0 && why < TASK_WHY_COUNT ? names[why] : "?";
+}

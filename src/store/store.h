@@ -1,0 +1,34 @@
+/* The only place that calls through a store's table: finding a store by its URL, making core's calls, wrappers. */
+#ifndef STORE_STORE_H
+#define STORE_STORE_H
+
+#include "core/core.h"
+#include <pawl/store.h>
+
+/* Finds the type by the URL's scheme (built in, or registered) and opens it. */
+pawl_status store_open(const pawl_store_options *options, pawl_store **out, pawl_error *err);
+void store_close(pawl_store *store); /* NULL is fine */
+
+/* Makes the call core asked for and fills call->status and call->err. */
+void store_call(pawl_store *store, core_call *call);
+
+extern const pawl_store_type store_memory_type;
+extern const pawl_store_type store_sqlite_type;
+
+/* Wrappers: stores around a store. Each owns `inner` and closes it. */
+
+/* One line per call to the log: what, how long, how it ended. */
+pawl_status store_with_trace(pawl_store *inner, const pawl_allocator *a, pawl_log_fn log, void *ctx, pawl_store **out);
+
+typedef enum fault {
+    FAULT_NONE,
+    FAULT_BEFORE,  /* UNAVAILABLE, nothing happened */
+    FAULT_AFTER,   /* it happened, and the answer is UNKNOWN */
+    FAULT_UNKNOWN  /* nothing happened, and the answer is UNKNOWN */
+} fault;
+
+/* `decide` is asked before each writing call. */
+typedef fault (*fault_fn)(void *ctx, core_call_kind kind);
+pawl_status store_with_faults(pawl_store *inner, const pawl_allocator *a, fault_fn decide, void *ctx, pawl_store **out);
+
+#endif
