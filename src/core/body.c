@@ -3,15 +3,9 @@
 #include <pawl/store.h>
 #include <string.h>
 
-static size_t text_size(const char *text)
-{
-    return text ? strlen(text) + 1 : 0;
-}
+static size_t text_size(const char *text) { return text ? strlen(text) + 1 : 0; }
 
-static size_t bytes_size(pawl_bytes bytes)
-{
-    return bytes.data ? bytes.len + 1 : 0;
-}
+static size_t bytes_size(pawl_bytes bytes) { return bytes.data ? bytes.len + 1 : 0; }
 
 static const char *put_text(char **at, const char *text)
 {

@@ -133,6 +133,7 @@ static void free_calls(core *c)
 void core_free(core *c)
 {
     if (!c) return;
+    heap_done(&c->timers);
     free_requests(c);
     batch_done(c);
     free_tasks(c);
@@ -143,7 +144,6 @@ void core_free(core *c)
     }
     free_config(c);
     free_calls(c);
-    heap_done(&c->timers);
     map_done(&c->tasks);
     map_done(&c->locks);
     alloc_free(c->allocator, c);
@@ -193,17 +193,19 @@ pawl_status core_add_handler(core *c, const core_handler_config *config)
     return PAWL_OK;
 }
 
-/* "a,b,c" of the names that `name` gives. */
+/* "a,b,c" of the names that `name` gives; "" stands for none. */
 static char *csv(core *c, int count, const char *(*name)(const core *, int))
 {
     size_t size = 1;
     for (int i = 0; i < count; i++) size += strlen(name(c, i)) + 1;
     char *text = alloc_new(c->allocator, size), *at = text;
-    for (int i = 0; text && i < count; i++) at += sprintf(at, "%s%s", i ? "," : "", name(c, i));
+    for (int i = 0; text && i < count; i++) {
+        if (*name(c, i)) at += sprintf(at, "%s%s", at > text ? "," : "", name(c, i));
+    }
     return text;
 }
 
-static const char *queue_name(const core *c, int i) { return c->queues[i].name; }
+static const char *queue_name(const core *c, int i) { return c->queues[i].workers > 0 ? c->queues[i].name : ""; }
 static const char *handler_type(const core *c, int i) { return c->handlers[i].type; }
 
 static bool make_policies(core *c)
@@ -486,6 +488,8 @@ static void stop_starting(core *c, core_mode mode)
 {
     c->mode = mode;
     c->news_wanted = false;
+    c->victims_count = c->todo_count = 0;
+    lease_plan(c);
     engine_timer_off(c, &c->news_timer);
     engine_timer_off(c, &c->sweep_timer);
     for (int i = 0; i < c->queues_count; i++) engine_timer_off(c, &c->queues[i].due);
@@ -545,9 +549,9 @@ static void check_drained(core *c)
 void engine_push(core *c)
 {
     run_ready(c);
-    lease_send(c);
     claim_send(c);
     batch_send(c);
+    lease_send(c); /* after batch_send, which tells whether a node and ids are needed */
     check_drained(c);
     if (c->mode == MODE_LEAVING) {
         lease_send(c);
@@ -599,17 +603,20 @@ bool core_holds(const core *c, pawl_id id, core_task_state *state)
 
 void core_check(const core *c)
 {
-    int held = 0, running = 0, ended = 0;
+    int held = 0, running = 0, ended = 0, marked = 0, solo = 0;
     map_each(node, &c->tasks) {
         core_task *t = container_of(node, core_task, by_id);
         held++;
         running += t->state == CORE_RUNNING;
         ended += t->state == CORE_ENDED;
+        marked += t->marked;
+        solo += t->marked && t->solo;
         CHECK(t->body && t->fence > 0 && t->queue >= 0 && t->queue < c->queues_count);
         CHECK(t->state != CORE_ENDED || t->op_place != OP_IDLE);
         CHECK(t->state != CORE_STARTING || t->op_place != OP_IDLE);
     }
     CHECK(held == c->held && running == c->running && ended == c->ended);
+    CHECK(marked == c->marked && solo == c->marked_solo && (solo == 0 || marked == 1));
     for (int i = 0; i < c->queues_count; i++) {
         const queue *q = &c->queues[i];
         int ready = 0;

@@ -140,6 +140,7 @@ typedef struct core_task {
     int queue, handler;     /* indices */
     int runs, failures, rescues, interruptions; /* before this run */
     bool not_started, suspect, solo;
+    bool marked;            /* a suspect that is starting or running: it bears the start mark */
     bool lost;              /* the lease is gone, or past its own deadline while it ran */
     pawl_stop_reason stop;  /* what the run was told */
     bool stuck;

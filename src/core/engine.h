@@ -114,6 +114,7 @@ struct core {
     int free_count, promised;       /* of the free ones, how many are spoken for */
     size_t tasks_made;
     int running, stuck, long_running, ended;
+    int marked, marked_solo;        /* suspects about, and those of them that must be the only one */
     int64_t lease_seq;
 
     /* Operations waiting for a batch, requests waiting for room, operations in flight. */

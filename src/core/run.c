@@ -102,6 +102,8 @@ static void forget(core *c, core_task *t)
     c->held--;
     c->change_seq++;
     lease_plan(c);
+    c->marked -= t->marked;
+    c->marked_solo -= t->marked && t->solo;
     if (t->solo)
         for (int i = 0; i < c->queues_count; i++) c->queues[i].hungry = true;
 }
@@ -221,9 +223,19 @@ static void start(core *c, core_task *t)
         return;
     }
     t->state = CORE_STARTING;
+    t->marked = t->suspect;
+    c->marked += t->marked;
+    c->marked_solo += t->marked && t->solo;
     memset(&t->op.u, 0, sizeof t->op.u);
     t->op.u.start.mark = t->suspect;
     send(c, t, PAWL_OP_START);
+}
+
+/* A task to be run alone starts only when no other suspect is about, and none starts beside it. */
+static bool may_start(const core *c, const core_task *t)
+{
+    if (!t->suspect) return true;
+    return c->marked_solo == 0 && (!t->solo || c->marked == 0);
 }
 
 void run_ready(core *c)
@@ -231,8 +243,10 @@ void run_ready(core *c)
     if (!engine_may_run(c)) return;
     for (int i = 0; i < c->queues_count; i++) {
         queue *q = &c->queues[i];
-        while (q->busy < q->workers && q->ready_count > 0) {
-            core_task *t = container_of(q->ready.next, core_task, link);
+        list_each(node, &q->ready) {
+            if (q->busy >= q->workers) break;
+            core_task *t = container_of(node, core_task, link);
+            if (!may_start(c, t)) continue;
             ready_remove(c, t);
             start(c, t);
         }
