@@ -731,7 +731,7 @@ typedef struct pawl_health {
     int64_t loop_lag_us;       /* how late the engine's thread is; large = stuck */
     int64_t lease_left_us;     /* 0: holds no lease */
     int64_t running, ready, unanswered, stuck, long_running, outcomes_waiting;
-    int64_t commits;           /* batches committed since the handle was opened */
+    int64_t commits;           /* transactions that changed the store, since the handle was opened */
     char text[256];            /* what a person should know; empty when healthy */
 } pawl_health;
 

@@ -416,7 +416,7 @@ typedef struct pawl_store_type {
 
     /* If the victim is proven dead, or lapsed with the given renewal number: marks it dead and frees its tasks in the same commit,
      * in pages of `limit` (the rest stays leased to a dead node and is freed by further calls). A freed task is pending, suspect, due
-     * at once; its fence is raised; cancel_asked ones are cancelled instead. If exactly one task of the victim bore the start mark,
+     * at once; its lease has ended, so its old fence is refused; cancel_asked ones are cancelled instead. If exactly one task of the victim bore the start mark,
      * that rescue counts when `counts`; the third counted one ends the task as failed, reason "rescued_too_often". If several did,
      * none counts and they are to run alone from now on. */
     pawl_status (*rescue)(pawl_store *store, pawl_rescue *call, pawl_error *err);

@@ -34,10 +34,7 @@ void *alloc_new(const pawl_allocator *a, size_t size)
     return ptr ? memset(ptr, 0, size) : NULL;
 }
 
-void *alloc_resize(const pawl_allocator *a, void *ptr, size_t size)
-{
-    return a->resize(a->ctx, ptr, size ? size : 1);
-}
+void *alloc_resize(const pawl_allocator *a, void *ptr, size_t size) { return a->resize(a->ctx, ptr, size ? size : 1); }
 
 char *alloc_str(const pawl_allocator *a, const char *text)
 {

@@ -49,10 +49,7 @@ struct pawl_arena {
     size_t total, limit;
 };
 
-static size_t rounded(size_t size)
-{
-    return (size + ALIGN - 1) & ~(ALIGN - 1);
-}
+static size_t rounded(size_t size) { return (size + ALIGN - 1) & ~(ALIGN - 1); }
 
 static void chunk_free(pawl_arena *arena, chunk *c)
 {
@@ -105,10 +102,7 @@ char *pawl_arena_bytes(pawl_arena *arena, const void *data, size_t n)
     return ptr;
 }
 
-char *pawl_arena_str(pawl_arena *arena, const char *text)
-{
-    return text ? pawl_arena_bytes(arena, text, strlen(text)) : NULL;
-}
+char *pawl_arena_str(pawl_arena *arena, const char *text) { return text ? pawl_arena_bytes(arena, text, strlen(text)) : NULL; }
 
 /* ---- the arena as an allocator -------------------------------------------------------------------------------------------- */
 
@@ -155,10 +149,7 @@ static void own_release(void *ctx, void *ptr)
     (void)ptr;
 }
 
-const pawl_allocator *pawl_arena_allocator(pawl_arena *arena)
-{
-    return &arena->own;
-}
+const pawl_allocator *pawl_arena_allocator(pawl_arena *arena) { return &arena->own; }
 
 /* ---- life ------------------------------------------------------------------------------------------------------------------ */
 

@@ -60,15 +60,9 @@ bool buf_add(buf *b, const void *data, size_t n)
     return true;
 }
 
-bool buf_str(buf *b, const char *text)
-{
-    return buf_add(b, text, strlen(text));
-}
+bool buf_str(buf *b, const char *text) { return buf_add(b, text, strlen(text)); }
 
-bool buf_char(buf *b, char c)
-{
-    return buf_add(b, &c, 1);
-}
+bool buf_char(buf *b, char c) { return buf_add(b, &c, 1); }
 
 bool buf_fmt(buf *b, const char *fmt, ...)
 {
@@ -86,7 +80,4 @@ bool buf_fmt(buf *b, const char *fmt, ...)
     return ok || fail(b);
 }
 
-const char *buf_text(const buf *b)
-{
-    return b->len ? b->data : "";
-}
+const char *buf_text(const buf *b) { return b->len ? b->data : ""; }

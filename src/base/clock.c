@@ -51,15 +51,9 @@ pawl_clock clock_system(void)
     return (pawl_clock){.wall_us = system_wall, .boot_us = system_boot, .boot_id = boot_id};
 }
 
-static int64_t virtual_wall(void *ctx)
-{
-    return ((virtual_clock *)ctx)->now_us;
-}
+static int64_t virtual_wall(void *ctx) { return ((virtual_clock *)ctx)->now_us; }
 
-static int64_t virtual_boot(void *ctx)
-{
-    return ((virtual_clock *)ctx)->boot_us;
-}
+static int64_t virtual_boot(void *ctx) { return ((virtual_clock *)ctx)->boot_us; }
 
 pawl_clock clock_virtual(virtual_clock *v)
 {

@@ -9,10 +9,7 @@
 
 #define FIRST_ROOM 16
 
-void heap_init(heap *h, const pawl_allocator *a)
-{
-    *h = (heap){.allocator = a};
-}
+void heap_init(heap *h, const pawl_allocator *a) { *h = (heap){.allocator = a}; }
 
 void heap_done(heap *h)
 {
@@ -100,7 +97,4 @@ void heap_remove(heap *h, heap_node *node)
     if (last != node) settle(h, last, i);
 }
 
-heap_node *heap_first(const heap *h)
-{
-    return h->count ? h->nodes[0] : NULL;
-}
+heap_node *heap_first(const heap *h) { return h->count ? h->nodes[0] : NULL; }

@@ -54,8 +54,8 @@ void pawl_id_format(pawl_id id, char text[PAWL_ID_TEXT])
 static int digit_value(char c)
 {
     /* I, L, O and U are no digits: 0 stands for them, and 1..32 for the values 0..31. */
-    static const unsigned char letters[26] = {11, 12, 13, 14, 15, 16, 17, 18, 0, 19, 20, 0, 21, 22, 0, 23, 24, 25, 26, 27, 0,
-                                              28, 29, 30, 31, 32};
+    static const unsigned char letters[26] = {11, 12, 13, 14, 15, 16, 17, 18, 0,  19, 20, 0,  21,
+                                              22, 0,  23, 24, 25, 26, 27, 0,  28, 29, 30, 31, 32};
     if (c >= '0' && c <= '9') return c - '0';
     if (c >= 'a' && c <= 'z') return letters[c - 'a'] - 1;
     if (c >= 'A' && c <= 'Z') return letters[c - 'A'] - 1;

@@ -26,14 +26,12 @@ static bool bad(scan *s, const char *what)
     return false;
 }
 
-static int peek(const scan *s)
-{
-    return s->at < s->end ? (unsigned char)*s->at : -1;
-}
+static int peek(const scan *s) { return s->at < s->end ? (unsigned char)*s->at : -1; }
 
 static inline void space(scan *s)
 {
-    while (s->at < s->end && (unsigned char)*s->at <= ' ' && (*s->at == ' ' || *s->at == '\n' || *s->at == '\r' || *s->at == '\t'))
+    while (s->at < s->end && (unsigned char)*s->at <= ' ' &&
+           (*s->at == ' ' || *s->at == '\n' || *s->at == '\r' || *s->at == '\t'))
         s->at++;
 }
 
@@ -52,10 +50,7 @@ static inline int plain_bytes(const char *at)
     return odd ? __builtin_ctzll(odd) / 8 : 8;
 }
 
-static bool is_hex(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
+static bool is_hex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
 static bool escape(scan *s)
 {
@@ -101,10 +96,7 @@ static bool string(scan *s)
     return bad(s, NULL);
 }
 
-static bool is_digit(int c)
-{
-    return c >= '0' && c <= '9';
-}
+static bool is_digit(int c) { return c >= '0' && c <= '9'; }
 
 static bool digits(scan *s)
 {

@@ -1,17 +1,14 @@
 /* JSON, writing: straight into a buffer, no tree. The output is valid JSON if the calls nest properly; strings are made valid UTF-8
  * on the way (each bad byte becomes U+FFFD) and numbers do not depend on the program's locale. */
-#include "base/json.h"
 #include "base/check.h"
+#include "base/json.h"
 #include "base/text.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-void jsonw_init(json_writer *w, buf *out, bool pretty)
-{
-    *w = (json_writer){.out = out, .pretty = pretty};
-}
+void jsonw_init(json_writer *w, buf *out, bool pretty) { *w = (json_writer){.out = out, .pretty = pretty}; }
 
 static void new_line(json_writer *w)
 {
@@ -47,30 +44,15 @@ static void close_container(json_writer *w, char c)
     w->comma = true;
 }
 
-void jsonw_object(json_writer *w)
-{
-    open_container(w, '{');
-}
+void jsonw_object(json_writer *w) { open_container(w, '{'); }
 
-void jsonw_end_object(json_writer *w)
-{
-    close_container(w, '}');
-}
+void jsonw_end_object(json_writer *w) { close_container(w, '}'); }
 
-void jsonw_array(json_writer *w)
-{
-    open_container(w, '[');
-}
+void jsonw_array(json_writer *w) { open_container(w, '['); }
 
-void jsonw_end_array(json_writer *w)
-{
-    close_container(w, ']');
-}
+void jsonw_end_array(json_writer *w) { close_container(w, ']'); }
 
-static bool is_plain(unsigned char c)
-{
-    return c >= ' ' && c < 0x80 && c != '"' && c != '\\';
-}
+static bool is_plain(unsigned char c) { return c >= ' ' && c < 0x80 && c != '"' && c != '\\'; }
 
 /* The escape of a byte that cannot stand as it is. */
 static void put_escape(buf *out, unsigned char c)

@@ -46,35 +46,17 @@ static const char *const status_names[PAWL_STATUS_COUNT] = {
 };
 
 /* A number that is no status can only come from a bug. */
-static int known(pawl_status status)
-{
-    return (int)status >= 0 && status < PAWL_STATUS_COUNT ? (int)status : (int)PAWL_INTERNAL;
-}
+static int known(pawl_status status) { return (int)status >= 0 && status < PAWL_STATUS_COUNT ? (int)status : (int)PAWL_INTERNAL; }
 
-const char *pawl_status_name(pawl_status status)
-{
-    return status_names[known(status)];
-}
+const char *pawl_status_name(pawl_status status) { return status_names[known(status)]; }
 
-const char *pawl_status_text(pawl_status status)
-{
-    return statuses[known(status)].text;
-}
+const char *pawl_status_text(pawl_status status) { return statuses[known(status)].text; }
 
-int pawl_status_exit_code(pawl_status status)
-{
-    return statuses[known(status)].exit_code;
-}
+int pawl_status_exit_code(pawl_status status) { return statuses[known(status)].exit_code; }
 
-int pawl_status_http(pawl_status status)
-{
-    return statuses[known(status)].http;
-}
+int pawl_status_http(pawl_status status) { return statuses[known(status)].http; }
 
-bool pawl_status_retryable(pawl_status status)
-{
-    return statuses[known(status)].retryable;
-}
+bool pawl_status_retryable(pawl_status status) { return statuses[known(status)].retryable; }
 
 int pawl_die(const pawl_error *err)
 {
@@ -83,10 +65,7 @@ int pawl_die(const pawl_error *err)
     return pawl_status_exit_code(status);
 }
 
-const char *pawl_version(void)
-{
-    return PAWL_VERSION;
-}
+const char *pawl_version(void) { return PAWL_VERSION; }
 
 /* ---- names of values ------------------------------------------------------------------------------------------------------ */
 
@@ -102,11 +81,17 @@ static const char *const audits[] = {
 };
 
 static const char *const levels[] = {
-    [PAWL_DEBUG] = "debug", [PAWL_INFO] = "info", [PAWL_WARN] = "warn", [PAWL_ERROR] = "error",
+    [PAWL_DEBUG] = "debug",
+    [PAWL_INFO] = "info",
+    [PAWL_WARN] = "warn",
+    [PAWL_ERROR] = "error",
 };
 
 static const char *const dispatches[] = {
-    [PAWL_CREATED] = "created", [PAWL_EXISTING] = "existing", [PAWL_UPDATED] = "updated", [PAWL_REPLACED] = "replaced",
+    [PAWL_CREATED] = "created",
+    [PAWL_EXISTING] = "existing",
+    [PAWL_UPDATED] = "updated",
+    [PAWL_REPLACED] = "replaced",
 };
 
 static const char *const events[PAWL_EVENT_COUNT] = {
@@ -133,10 +118,7 @@ static int value_of(const char *const *table, int count, const char *text)
     return -1;
 }
 
-const char *pawl_state_name(pawl_state state)
-{
-    return name_of(states, COUNT(states), (int)state);
-}
+const char *pawl_state_name(pawl_state state) { return name_of(states, COUNT(states), (int)state); }
 
 bool pawl_state_parse(const char *text, pawl_state *state)
 {
@@ -157,10 +139,7 @@ bool pawl_state_terminal(pawl_state state)
     }
 }
 
-const char *pawl_audit_name(pawl_audit audit)
-{
-    return name_of(audits, COUNT(audits), (int)audit);
-}
+const char *pawl_audit_name(pawl_audit audit) { return name_of(audits, COUNT(audits), (int)audit); }
 
 bool pawl_audit_parse(const char *text, pawl_audit *audit)
 {
@@ -170,22 +149,10 @@ bool pawl_audit_parse(const char *text, pawl_audit *audit)
     return true;
 }
 
-const char *pawl_level_name(pawl_level level)
-{
-    return name_of(levels, COUNT(levels), (int)level);
-}
+const char *pawl_level_name(pawl_level level) { return name_of(levels, COUNT(levels), (int)level); }
 
-const char *pawl_dispatched_name(pawl_dispatched outcome)
-{
-    return name_of(dispatches, COUNT(dispatches), (int)outcome);
-}
+const char *pawl_dispatched_name(pawl_dispatched outcome) { return name_of(dispatches, COUNT(dispatches), (int)outcome); }
 
-const char *pawl_event_name(pawl_event_kind kind)
-{
-    return name_of(events, COUNT(events), (int)kind);
-}
+const char *pawl_event_name(pawl_event_kind kind) { return name_of(events, COUNT(events), (int)kind); }
 
-const char *pawl_attempt_outcome_name(pawl_attempt_outcome outcome)
-{
-    return name_of(attempts, COUNT(attempts), (int)outcome);
-}
+const char *pawl_attempt_outcome_name(pawl_attempt_outcome outcome) { return name_of(attempts, COUNT(attempts), (int)outcome); }

@@ -13,10 +13,7 @@ static uint64_t splitmix(uint64_t *x)
     return z ^ z >> 31;
 }
 
-static uint64_t rotate(uint64_t x, int bits)
-{
-    return x << bits | x >> (64 - bits);
-}
+static uint64_t rotate(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
 
 void rng_init(rng *r, uint64_t seed)
 {
@@ -44,10 +41,7 @@ uint64_t rng_below(rng *r, uint64_t n)
     return x % n;
 }
 
-double rng_unit(rng *r)
-{
-    return (double)(rng_next(r) >> 11) * 0x1p-53;
-}
+double rng_unit(rng *r) { return (double)(rng_next(r) >> 11) * 0x1p-53; }
 
 uint64_t seed_from_system(void)
 {

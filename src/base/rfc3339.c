@@ -24,10 +24,7 @@ static int64_t days_from_civil(civil c)
 }
 
 /* The year of a day of the 400 years: the leap days before it taken out (the last day of 4 years, but not of 100, but of 400). */
-static int year_of(int day)
-{
-    return (day - day / 1460 + day / 36524 - day / 146096) / 365;
-}
+static int year_of(int day) { return (day - day / 1460 + day / 36524 - day / 146096) / 365; }
 
 static civil civil_from_days(int64_t days)
 {

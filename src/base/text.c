@@ -77,17 +77,11 @@ bool name_valid(const char *name, const char **what)
     return !fault;
 }
 
-pawl_bytes pawl_str(const char *text)
-{
-    return (pawl_bytes){text, text ? strlen(text) : 0};
-}
+pawl_bytes pawl_str(const char *text) { return (pawl_bytes){text, text ? strlen(text) : 0}; }
 
 /* ---- numbers -------------------------------------------------------------------------------------------------------------- */
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /* Reads digits into *value; false: none, or too large. */
 static bool digits(const char **at, int64_t *value)

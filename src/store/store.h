@@ -12,10 +12,20 @@ void store_close(pawl_store *store); /* NULL is fine */
 /* Makes the call core asked for and fills call->status and call->err. */
 void store_call(pawl_store *store, core_call *call);
 
+/* The other callbacks; what a store does not have is PAWL_UNSUPPORTED. */
+pawl_status store_read(pawl_store *store, pawl_query *query, pawl_arena *arena, pawl_error *err);
+pawl_status store_tx_apply(pawl_store *store, void *connection, pawl_op *ops, int count, pawl_arena *arena, pawl_error *err);
+int store_watch_fd(pawl_store *store);
+void store_watch_check(pawl_store *store, bool *changed, int64_t *again_us);
+pawl_status store_backup(pawl_store *store, const char *path, pawl_backup_fn progress, void *ctx, pawl_error *err);
+
 extern const pawl_store_type store_memory_type;
 extern const pawl_store_type store_sqlite_type;
 
 /* Wrappers: stores around a store. Each owns `inner` and closes it. */
+
+/* For who writes one: what the wrapper's table takes over from the inner one, and which callbacks it must not have either. */
+void store_wrap(pawl_store_type *type, const pawl_store_type *inner);
 
 /* One line per call to the log: what, how long, how it ended. */
 pawl_status store_with_trace(pawl_store *inner, const pawl_allocator *a, pawl_log_fn log, void *ctx, pawl_store **out);

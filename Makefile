@@ -1,0 +1,41 @@
+# A thin front for the CMake build; `make help` lists what there is.
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+
+.PHONY: all run quick check soak bench install format clean setup help
+all: ## Build build/pawl, build/libpawl.a and build/libpawl.so (the default)
+	@scripts/setup.sh build
+	@test -e build/build.ninja || cmake --preset release
+	@cmake --build build --target product --parallel $(JOBS)
+
+run: all ## Build, then show Pawl at work in a short demo
+	@scripts/demo.sh
+
+quick: ## The quick tests (under 2 minutes)
+	@scripts/check.sh quick
+
+check: ## All tests, also under ASan, UBSan and TSan (under 15 minutes)
+	@scripts/check.sh check
+
+soak: ## The long forms of the tests
+	@scripts/check.sh soak
+
+bench: all ## Measure tasks per second on this disk; more in ARGS
+	@dir=$$(mktemp -d build/bench.XXXXXX) && trap 'rm -rf '$$dir EXIT && build/pawl bench --store sqlite:$$dir/bench.db $(ARGS)
+
+install: all ## Install below PREFIX (/usr/local), staged under DESTDIR if set
+	@cmake --preset release -DCMAKE_INSTALL_PREFIX='$(PREFIX)' >/dev/null
+	@cmake --build build --target product --parallel $(JOBS)
+	@DESTDIR='$(DESTDIR)' cmake --install build
+
+format: ## Format all C files
+	@scripts/format.sh
+
+clean: ## Remove everything that was built
+	@rm -rf build
+
+setup: ## Install what building and testing need (apt-get)
+	@scripts/setup.sh check
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -1,0 +1,82 @@
+# Tests. Every folder with a CMakeLists.txt below tests/, and examples/ and bench/, joins by itself. In them:
+#
+#   pawl_test(NAME n SOURCES a.c ... [LABELS quick ...] [TIMEOUT s] [ARGS ...] [LIBS ...] [DEFS ...] [ENV A=b ...])
+#       a cmocka program linked with the layers of src/
+#   pawl_script_test(NAME n COMMAND ... [LABELS quick ...] [TIMEOUT s] [ENV A=b ...])
+#       any command that exits with 0 when all is well
+#   pawl_fuzz(NAME n SOURCES a.c ... CORPUS folder)
+#       a libFuzzer target: fuzzed for a minute in `make soak`; elsewhere its corpus is replayed, as a quick test
+#
+# Labels: quick (in `make quick` and `make check`), check (in `make check`; the default), soak (in `make soak` only),
+# no-asan and no-tsan (left out of that run). Every test finds PAWL_BIN, PAWL_SOURCE_DIR, PAWL_BUILD_DIR in its environment.
+enable_testing()
+
+find_path(CMOCKA_INCLUDE_DIR cmocka.h)
+find_library(CMOCKA_LIBRARY cmocka)
+if(NOT CMOCKA_INCLUDE_DIR OR NOT CMOCKA_LIBRARY)
+    message(STATUS "cmocka is not installed: no tests (scripts/setup.sh check installs it)")
+    return()
+endif()
+
+set(test_environment
+    PAWL_BIN=${CMAKE_BINARY_DIR}/pawl
+    PAWL_SOURCE_DIR=${CMAKE_SOURCE_DIR}
+    PAWL_BUILD_DIR=${CMAKE_BINARY_DIR}
+    CC=${CMAKE_C_COMPILER}
+    ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1
+    UBSAN_OPTIONS=print_stacktrace=1
+    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1)
+
+function(pawl_test_properties)
+    cmake_parse_arguments(arg "" "NAME;TIMEOUT" "LABELS;ENV" ${ARGN})
+    if(NOT arg_LABELS)
+        set(arg_LABELS check)
+    endif()
+    if(NOT arg_TIMEOUT)
+        set(arg_TIMEOUT 60)
+    endif()
+    math(EXPR timeout "${arg_TIMEOUT} * ${PAWL_TIMEOUT_FACTOR}")
+    set_tests_properties(${arg_NAME} PROPERTIES
+        LABELS "${arg_LABELS}" TIMEOUT ${timeout} ENVIRONMENT "${test_environment};${arg_ENV}")
+endfunction()
+
+function(pawl_test)
+    cmake_parse_arguments(arg "" "NAME;TIMEOUT" "SOURCES;LABELS;ARGS;LIBS;DEFS;ENV" ${ARGN})
+    add_executable(test_${arg_NAME} ${arg_SOURCES})
+    target_include_directories(test_${arg_NAME} PRIVATE ${CMAKE_SOURCE_DIR}/tests ${CMOCKA_INCLUDE_DIR} ${gen})
+    target_compile_definitions(test_${arg_NAME} PRIVATE ${arg_DEFS})
+    target_link_libraries(test_${arg_NAME} PRIVATE ${arg_LIBS} ${library_layers} ${CMOCKA_LIBRARY} Threads::Threads)
+    add_test(NAME ${arg_NAME} COMMAND test_${arg_NAME} ${arg_ARGS})
+    pawl_test_properties(NAME ${arg_NAME} TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABELS} ENV ${arg_ENV})
+endfunction()
+
+function(pawl_script_test)
+    cmake_parse_arguments(arg "" "NAME;TIMEOUT" "COMMAND;LABELS;ENV" ${ARGN})
+    add_test(NAME ${arg_NAME} COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
+    pawl_test_properties(NAME ${arg_NAME} TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABELS} ENV ${arg_ENV})
+endfunction()
+
+function(pawl_fuzz)
+    cmake_parse_arguments(arg "" "NAME;CORPUS" "SOURCES" ${ARGN})
+    set(target fuzz_${arg_NAME})
+    set(corpus ${CMAKE_CURRENT_SOURCE_DIR}/${arg_CORPUS})
+    add_executable(${target} ${arg_SOURCES})
+    target_link_libraries(${target} PRIVATE ${library_layers})
+    if(CMAKE_C_FLAGS MATCHES "fuzzer-no-link")
+        target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+        file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/found/${arg_NAME})
+        pawl_script_test(NAME ${target} TIMEOUT 120 LABELS fuzz
+            COMMAND ${target} -max_total_time=60 -max_len=4096 -timeout=5 ${CMAKE_CURRENT_BINARY_DIR}/found/${arg_NAME} ${corpus})
+    else()
+        target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz/replay.c)
+        pawl_script_test(NAME ${target} LABELS quick COMMAND ${target} ${corpus})
+    endif()
+endfunction()
+
+file(GLOB test_lists CONFIGURE_DEPENDS
+    ${CMAKE_SOURCE_DIR}/tests/*/CMakeLists.txt ${CMAKE_SOURCE_DIR}/examples/CMakeLists.txt ${CMAKE_SOURCE_DIR}/bench/CMakeLists.txt)
+foreach(test_list ${test_lists})
+    cmake_path(GET test_list PARENT_PATH folder)
+    cmake_path(RELATIVE_PATH folder BASE_DIRECTORY ${CMAKE_SOURCE_DIR} OUTPUT_VARIABLE relative)
+    add_subdirectory(${folder} ${CMAKE_BINARY_DIR}/${relative})
+endforeach()

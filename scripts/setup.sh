@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Installs what is missing on a Debian-like machine, and nothing else.
+#
+#   scripts/setup.sh build    what `make` needs
+#   scripts/setup.sh check    what `make check` needs as well
+#
+# PAWL_SETUP=no turns it off: then what is missing is only named.
+set -euo pipefail
+
+mode=${1:-check}
+
+# What is needed: a command or a file that proves it is there, and the package that brings it.
+needs_build=(
+    "command:cc gcc"
+    "header:stdlib.h libc6-dev"
+    "command:objcopy binutils"
+    "command:cmake cmake"
+    "command:ninja ninja-build"
+    "command:pkg-config pkg-config"
+    "header:sqlite3.h libsqlite3-dev"
+)
+needs_check=(
+    "command:gcc gcc"
+    "command:g++ g++"
+    "command:clang clang"
+    "command:llvm-symbolizer llvm"
+    "command:clang-format clang-format"
+    "command:sqlite3 sqlite3"
+    "command:strace strace"
+    "command:ps procps"
+    "command:setarch util-linux"
+    "command:/usr/bin/python3 python3"
+    "header:cmocka.h libcmocka-dev"
+    "header:jansson.h libjansson-dev"
+    "runtime:clang libclang-rt-dev"
+)
+
+# Whether "kind:what" is there.
+have() {
+    local kind=${1%%:*} what=${1#*:}
+    case $kind in
+    command) command -v "$what" >/dev/null ;;
+    header) echo "#include <$what>" | cc -E -x c - >/dev/null 2>&1 ;;
+    runtime) [ -e "$("$what" -print-runtime-dir 2>/dev/null)/libclang_rt.fuzzer-$(uname -m).a" ] ;;
+    esac
+}
+
+case $mode in
+build) needs=("${needs_build[@]}") ;;
+check) needs=("${needs_build[@]}" "${needs_check[@]}") ;;
+*) echo "setup: unknown mode \"$mode\": use build or check" >&2; exit 2 ;;
+esac
+
+packages=()
+for need in "${needs[@]}"; do
+    have "${need% *}" || packages+=("${need##* }")
+done
+[ ${#packages[@]} -gt 0 ] || exit 0
+
+if [ "${PAWL_SETUP:-yes}" = no ]; then
+    echo "setup: missing: ${packages[*]} (not installed because PAWL_SETUP=no)" >&2
+    exit 1
+fi
+if ! command -v apt-get >/dev/null; then
+    echo "setup: missing: ${packages[*]} (Debian's names). This machine has no apt-get: install them by its own means and repeat." >&2
+    exit 1
+fi
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null; then
+        echo "setup: missing: ${packages[*]}. Installing needs root or sudo: run as root" >&2
+        echo "    apt-get install ${packages[*]}" >&2
+        exit 1
+    fi
+    as_root=(sudo)
+fi
+
+install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends)
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+# The package lists may be missing or too old: only then are they fetched.
+try() { "${install[@]}" "${packages[@]}" </dev/null >"$log" 2>&1; }
+echo "setup: installing ${packages[*]}"
+if ! try; then
+    "${as_root[@]}" apt-get update </dev/null >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+    try || { cat "$log" >&2; echo "setup: could not install ${packages[*]}: see above" >&2; exit 1; }
+fi
+for need in "${needs[@]}"; do
+    have "${need% *}" || { echo "setup: ${need% *} is still missing after installing ${need##* }" >&2; exit 1; }
+done

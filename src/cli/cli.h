@@ -1,0 +1,103 @@
+/* What every command of `pawl` shares: the context it runs in, how it opens the store, how it answers and how it fails. */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "cli/opts.h"
+#include "cli/term.h"
+#include <pawl.h>
+
+#define EXIT_ACT 1 /* a person must act */
+#define EXIT_USAGE 2
+
+typedef struct cli cli;
+
+typedef struct command {
+    const char *name;    /* one word or two: "tasks list" */
+    const char *section; /* heading in the overview; NULL: hidden */
+    const char *summary; /* one line, lower case, no full stop */
+    const char *usage;   /* what comes behind "pawl NAME" */
+    const char *text;    /* more about it, examples; NULL: none */
+    const opt *opts;     /* NULL: only the global ones */
+    int least, most;     /* how many arguments it takes; most < 0: any number */
+    bool passes_rest;    /* what follows `--` is a command line of its own */
+    int (*run)(cli *c);  /* returns the exit code */
+} command;
+
+struct cli {
+    const char *program; /* as it was called, for hints */
+    const command *command;
+    const char *store; /* as --store says; NULL: environment, then sqlite:pawl.db */
+    bool json, help, version, no_color;
+    char **args; /* what is not an option */
+    int args_count;
+    char **rest; /* behind `--`, NULL-terminated */
+    int rest_count;
+    term term; /* standard output */
+};
+
+/* Failing: prints to standard error and returns the exit code. With --json the message is one JSON object on one line. */
+int cli_fail(const cli *c, const pawl_error *err);
+int cli_usage(const cli *c, const char *fmt, ...) PAWL_PRINTF(2, 3);
+int cli_no_memory(const cli *c);
+
+/* Opens the store with these options (store, and no node unless asked for, are filled in); NULL: *code is the exit code. */
+pawl *cli_open(cli *c, const pawl_options *options, int *code);
+pawl *cli_open_reading(cli *c, int *code); /* an existing store, for looking only */
+pawl *cli_open_writing(cli *c, int *code); /* a one-shot command */
+
+const char *cli_person(void); /* who is at the keyboard, for the operator log */
+int64_t cli_now_us(void);
+
+/* Reads all arguments as task ids; false: said why and *code is set. The ids live until the process ends. */
+bool cli_ids(cli *c, pawl_id **ids, int *code);
+
+/* JSON answers: begin, write, end. cli_json_end prints and returns the exit code (0, or no memory). */
+typedef struct answer {
+    buf out;
+    json_writer w;
+} answer;
+
+void cli_json_begin(const cli *c, answer *a);
+int cli_json_end(const cli *c, answer *a);
+
+void json_text(json_writer *w, const char *key, const char *value); /* NULL: null */
+void json_number(json_writer *w, const char *key, int64_t value);
+void json_truth(json_writer *w, const char *key, bool value);
+void json_instant(json_writer *w, const char *key, int64_t at_us); /* 0: null */
+void json_id(json_writer *w, const char *key, pawl_id id);         /* 0: null */
+void json_blob(json_writer *w, const char *name, pawl_bytes data,
+               const char *content_type); /* NAME or NAME_base64; empty: nothing */
+
+/* A task for programs and for people (task_view.c). */
+void task_json(json_writer *w, const pawl_info *task, const pawl_trail *log, const pawl_trail *audit);
+void task_text(const cli *c, const pawl_info *task, const pawl_trail *log, const pawl_trail *audit, bool full);
+int task_page(const cli *c, pawl *p, pawl_filter *filter, bool all, bool dead);
+
+int cmd_enqueue(cli *c);
+int cmd_tasks_list(cli *c);
+int cmd_tasks_show(cli *c);
+int cmd_tasks_why(cli *c);
+int cmd_tasks_wait(cli *c);
+int cmd_tasks_cancel(cli *c);
+int cmd_tasks_retry(cli *c);
+int cmd_queues_list(cli *c);
+int cmd_queues_pause(cli *c);
+int cmd_queues_resume(cli *c);
+int cmd_dead_list(cli *c);
+int cmd_dead_retry(cli *c);
+int cmd_dead_ack(cli *c);
+int cmd_stats(cli *c);
+int cmd_nodes(cli *c);
+int cmd_work(cli *c);
+int cmd_bench(cli *c);
+int cmd_backup(cli *c);
+int cmd_demo(cli *c);
+int cmd_version(cli *c);
+int cmd_help(cli *c);
+
+extern const opt enqueue_opts[], list_opts[], show_opts[], wait_opts[], cancel_opts[], by_opts[], dead_list_opts[],
+    dead_retry_opts[], dead_ack_opts[], stats_opts[], nodes_opts[], work_opts[], bench_opts[], demo_opts[];
+
+#endif

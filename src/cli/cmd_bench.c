@@ -1,0 +1,211 @@
+/* pawl bench: measures how fast tasks go through a store. See bench.h for the inside. */
+#include "base/alloc.h"
+#include "base/error.h"
+#include "cli/bench.h"
+#include "cli/help.h"
+#include <errno.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+const char help_bench[] =
+    "Modes\n"
+    "  full      dispatch and run at the same time; a task counts once its finish is committed\n"
+    "  enqueue   dispatch only\n"
+    "  drain     dispatch first, then measure how fast the backlog is run\n"
+    "  latency   dispatch at a steady --rate (planned arrival times, so waiting counts) and run\n"
+    "  schedule  dispatch into the future\n"
+    "\n"
+    "Afterwards every id is read back from the store; \"lost\" must be 0 or the command fails. Without --store it works on a file of its "
+    "own in the current directory and removes it; the environment is not asked, so no real store is filled by mistake.\n"
+    "\n"
+    "Examples\n"
+    "  pawl bench --tasks 200000 --producers 2 --batch 1000\n"
+    "  pawl bench --mode latency --rate 500 --tasks 5000 --json\n"
+    "  pawl bench --mode drain --nodes 2 --store sqlite:/data/bench.db\n";
+
+static struct {
+    int64_t tasks, producers, batch, workers, payload, rate, nodes, history, scheduled, backlog;
+    const char *mode, *audit;
+} o;
+
+const opt bench_opts[] = {
+    OPTION(OPT_CHOICE, "mode", &o.mode, "MODE", "full, enqueue, drain, latency or schedule", .fallback = "full",
+           .choices = "full|enqueue|drain|latency|schedule"),
+    OPTION(OPT_INT, "tasks", &o.tasks, "N", "how many (default: 100000; latency: 10 seconds' worth)", .min = 1,
+           .max = 1000000000),
+    OPTION(OPT_INT, "producers", &o.producers, "N", "threads that dispatch (default: 1; latency: 16)", .min = 1, .max = 1024),
+    OPTION(OPT_INT, "batch", &o.batch, "N", "tasks in one call (default: 100; latency: 1)", .min = 1, .max = PAWL_BULK_MAX),
+    OPTION(OPT_INT, "workers", &o.workers, "N", "of each node (default: twice the cores, at least 4)", .min = 1, .max = 1024),
+    OPTION(OPT_INT, "payload", &o.payload, "BYTES", "size of each payload, 20 at least", .min = 20, .max = 1 << 20,
+           .fallback = "200"),
+    OPTION(OPT_INT, "rate", &o.rate, "N", "latency: tasks per second", .min = 1, .max = 10000000, .fallback = "500"),
+    OPTION(OPT_INT, "nodes", &o.nodes, "N", "processes that run tasks, this one included", .min = 1, .max = BENCH_NODES_MAX,
+           .fallback = "1"),
+    OPTION(OPT_CHOICE, "audit", &o.audit, "LEVEL", "full, minimal, errors or none", .fallback = "minimal",
+           .choices = "full|minimal|errors|none"),
+    OPTION(OPT_INT, "preload-history", &o.history, "N", "run so many tasks beforehand", .max = 1000000000, .fallback = "0"),
+    OPTION(OPT_INT, "preload-scheduled", &o.scheduled, "N", "store so many future tasks beforehand", .max = 1000000000,
+           .fallback = "0"),
+    OPTION(OPT_INT, "backlog", &o.backlog, "N", "store so many due tasks of lower priority beforehand", .max = 1000000000,
+           .fallback = "0"),
+    OPTIONS_END};
+
+static char own_dir[] = "pawl-bench-XXXXXX"; /* where the store is if --store does not say */
+static char own_store[64];
+
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *walk)
+{
+    (void)info;
+    (void)kind;
+    (void)walk;
+    return remove(path);
+}
+
+static bool take_store(bench *b)
+{
+    pawl_error err;
+    b->options.store = b->c->store;
+    if (b->c->store) return true;
+    if (!mkdtemp(own_dir)) {
+        err_set(&err, PAWL_DENIED, "could not make a directory for the store here: %s", strerror(errno));
+        cli_fail(b->c, &err);
+        return false;
+    }
+    snprintf(own_store, sizeof own_store, "sqlite:%s/bench.db", own_dir);
+    b->options.store = own_store;
+    return true;
+}
+
+static void take_options(bench *b)
+{
+    bool latency = strcmp(o.mode, "latency") == 0;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    b->mode = o.mode;
+    b->runs = strcmp(o.mode, "enqueue") != 0 && strcmp(o.mode, "schedule") != 0;
+    b->rate = latency ? o.rate : 0;
+    b->tasks = o.tasks ? o.tasks : latency ? 10 * o.rate : 100000;
+    b->producers = (int)(o.producers ? o.producers : latency ? 16 : 1);
+    b->batch = (int)(o.batch ? o.batch : latency ? 1 : 100);
+    b->workers = (int)(o.workers ? o.workers : cores > 2 ? 2 * cores : 4);
+    b->payload = (size_t)o.payload;
+    b->nodes = b->runs ? (int)o.nodes : 1;
+    b->history = o.history;
+    b->scheduled = o.scheduled;
+    b->backlog = o.backlog;
+    b->future_us = strcmp(o.mode, "schedule") == 0 ? 30 * PAWL_DAY : 0;
+    pawl_audit_parse(o.audit, &b->options.audit);
+    term err_term;
+    term_init(&err_term, stderr, true);
+    b->tty = err_term.tty;
+}
+
+/* ---- what is there before ----------------------------------------------------------------------------------------------------------- */
+
+static pawl_status preload(bench *b, pawl_error *err)
+{
+    pawl_status status = PAWL_OK;
+    if (b->history) {
+        status = pawl_start(b->p, err);
+        if (!status) status = bench_fill(b, b->history, 0, 0, "history", err);
+        if (!status) status = bench_wait(b, 0, b->history, "history run", err);
+        if (!status) status = pawl_drain(b->p, -1, err);
+    }
+    if (!status) status = bench_fill(b, b->scheduled, 60 * PAWL_DAY, 0, "scheduled", err);
+    if (!status) status = bench_fill(b, b->backlog, 0, 1000, "backlog", err);
+    return status;
+}
+
+/* ---- what is measured --------------------------------------------------------------------------------------------------------------- */
+
+static void begin(bench *b)
+{
+    int64_t finished, last_ns;
+    bench_totals(b, &finished, &b->fillers_before, &last_ns);
+    b->before = bench_usage_now(b->p);
+    b->begin_ns = bench_now_ns();
+}
+
+static void end(bench *b)
+{
+    int64_t finished, fillers, last_ns;
+    bench_usage after = bench_usage_now(b->p);
+    bench_totals(b, &finished, &fillers, &last_ns);
+    b->end_ns = b->runs ? last_ns : bench_now_ns();
+    b->finished = b->tasks + fillers - b->fillers_before;
+    b->shared->usage[0] = (bench_usage){after.cpu_s - b->before.cpu_s, after.commits - b->before.commits,
+                                        after.bytes - b->before.bytes, after.rss_bytes};
+}
+
+static pawl_status measure(bench *b, pawl_error *err)
+{
+    bool drain = strcmp(b->mode, "drain") == 0;
+    pawl_status status = drain ? bench_feed(b, err) : PAWL_OK;
+    if (!status && !drain && b->runs) {
+        bench_start_others(b);
+        status = pawl_start(b->p, err);
+    }
+    begin(b);
+    if (!status && drain) {
+        bench_start_others(b);
+        status = pawl_start(b->p, err);
+    }
+    if (!status && !drain) status = bench_feed(b, err);
+    if (!status && b->runs) status = bench_wait(b, b->tasks, 0, "run", err);
+    end(b);
+    return status;
+}
+
+static pawl_status run(bench *b, pawl_error *err)
+{
+    pawl_status status = bench_fork(b, err);
+    b->wall_us = cli_now_us();
+    if (!status) status = bench_open(b, err);
+    if (!status) status = preload(b, err);
+    if (!status) status = bench_open_others(b, err);
+    if (!status) status = measure(b, err);
+    if (status) {
+        bench_stop_others(b, NULL);
+        return status;
+    }
+    status = bench_stop_others(b, err);
+    if (!status && b->runs) status = pawl_drain(b->p, -1, err);
+    return status ? status : bench_read_back(b, err);
+}
+
+static bench b;
+
+static void on_signal(int number)
+{
+    (void)number;
+    atomic_store(&b.shared->interrupted, 1);
+}
+
+int cmd_bench(cli *c)
+{
+    pawl_error err;
+    int code;
+    b.c = c;
+    take_options(&b);
+    if (c->store && strncmp(c->store, "memory:", 7) == 0 && b.nodes > 1) {
+        return cli_usage(c, "memory: belongs to one process: --nodes needs a store that processes can share");
+    }
+    if (!take_store(&b)) return pawl_status_exit_code(PAWL_DENIED);
+    b.ids = alloc_new(alloc_default(), (size_t)b.tasks * sizeof *b.ids);
+    bool ready = b.ids && bench_share(&b);
+    if (ready) {
+        signal(SIGINT, on_signal);
+        signal(SIGTERM, on_signal);
+    }
+    if (!ready) code = cli_no_memory(c);
+    else if (run(&b, &err)) code = cli_fail(c, &err);
+    else code = bench_report(&b);
+    if (b.p) pawl_close(b.p);
+    if (b.shared) munmap(b.shared, b.shared_size);
+    alloc_free(alloc_default(), b.ids);
+    if (!c->store) nftw(own_dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    return code;
+}

@@ -1,0 +1,157 @@
+/* pawl enqueue: one task from options, or many from NDJSON (bulk.c). */
+#include "base/alloc.h"
+#include "base/error.h"
+#include "cli/bulk.h"
+#include "cli/help.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PAYLOAD_MAX (64u << 20) /* beyond what any store is set to take; the engine's own limit says it better */
+
+const char help_enqueue[] =
+    "Commits the task to the store and prints its id. The payload is JSON unless --content-type says otherwise, and is kept byte for "
+    "byte. It comes from --payload, from --payload-file, or from standard input if the last argument is a lone \"-\".\n"
+    "\n"
+    "A key makes the task the only live one of its name: enqueue again while it waits and its payload, time and options are "
+    "replaced (\"updated\"); while it runs, nothing changes (\"existing\").\n"
+    "\n"
+    "--bulk reads one JSON object per line, with the same names: {\"type\":\"email.send\",\"payload\":{...},\"delay\":\"5m\"}. Options "
+    "given beside it are the defaults of every line. Lines are committed a thousand at a time.\n"
+    "\n"
+    "Examples\n"
+    "  pawl enqueue --type email.send --payload '{\"to\":\"ann@example.org\"}'\n"
+    "  pawl enqueue --type report --key report:2026-11 --delay 10m\n"
+    "  pawl enqueue --type import --content-type text/csv - < rows.csv\n"
+    "  pawl enqueue --bulk tasks.ndjson --queue mail\n";
+
+static struct {
+    const char *payload, *file, *bulk, *audit;
+    pawl_task task;
+    int64_t priority, max_attempts;
+} o;
+
+const opt enqueue_opts[] = {
+    OPTION(OPT_NAME, "type", &o.task.type, "TYPE", "what kind of task it is: routes it to its handler"),
+    OPTION(OPT_TEXT, "payload", &o.payload, "JSON", "the payload itself"),
+    OPTION(OPT_TEXT, "payload-file", &o.file, "FILE", "read the payload from a file"),
+    OPTION(OPT_TEXT, "content-type", &o.task.content_type, "TYPE", "of the payload; anything but JSON is not looked into"),
+    OPTION(OPT_NAME, "queue", &o.task.queue, "NAME", "the queue it waits in (default: \"default\")"),
+    OPTION(OPT_NAME, "key", &o.task.key, "KEY", "identity: at most one live task has this key"),
+    OPTION(OPT_NAME, "tenant", &o.task.tenant, "NAME", "whose task it is"),
+    OPTION(OPT_INT, "priority", &o.priority, "N", "lower runs first, -32768 to 32767", .min = -32768, .max = 32767,
+           .fallback = "0"),
+    OPTION(OPT_DURATION, "delay", &o.task.delay_us, "DURATION", "run after this long: 90s, 5m, 1h30m"),
+    OPTION(OPT_INSTANT, "at", &o.task.at_us, "TIME", "run at this instant: 2026-11-15T04:49:03Z; a past one means now"),
+    OPTION(OPT_INT, "max-attempts", &o.max_attempts, "N", "give up after so many attempts", .min = 1, .max = 1000000),
+    OPTION(OPT_DURATION, "timeout", &o.task.timeout_us, "DURATION", "of each attempt"),
+    OPTION(OPT_NAME, "created-by", &o.task.created_by, "NAME", "who asked for it"),
+    OPTION(OPT_TEXT, "headers", &o.task.headers, "TEXT", "free text for the handler"),
+    OPTION(OPT_TEXT, "traceparent", &o.task.traceparent, "TEXT", "W3C trace context, carried to the run"),
+    OPTION(OPT_CHOICE, "audit", &o.audit, "LEVEL", "how much of its trail is kept: full, minimal, errors, none",
+           .choices = "full|minimal|errors|none"),
+    OPTION(OPT_ID, "id", &o.task.id, "ID", "repeat an enqueue whose outcome was unknown, under the id it printed"),
+    OPTION(OPT_TEXT, "bulk", &o.bulk, "FILE", "many tasks, one JSON object per line; \"-\" is standard input"),
+    OPTIONS_END};
+
+/* ---- the payload --------------------------------------------------------------------------------------------------------------- */
+
+static pawl_status read_all(int fd, const char *name, buf *out, pawl_error *err)
+{
+    char block[64 << 10];
+    for (;;) {
+        ssize_t n = read(fd, block, sizeof block);
+        if (n == 0) return PAWL_OK;
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return err_set(err, PAWL_UNAVAILABLE, "could not read the payload from \"%s\": %s", name, strerror(errno));
+        if (!buf_add(out, block, (size_t)n)) {
+            return err_set(err, PAWL_TOO_LARGE, "the payload in \"%s\" is larger than %u MiB", name, PAYLOAD_MAX >> 20);
+        }
+    }
+}
+
+static pawl_status read_file(const char *path, buf *out, pawl_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return err_set(err, PAWL_NOT_FOUND, "could not open the payload file \"%s\": %s", path, strerror(errno));
+    pawl_status status = read_all(fd, path, out, err);
+    close(fd);
+    return status;
+}
+
+static pawl_status read_payload(const cli *c, buf *out, pawl_error *err)
+{
+    if (c->args_count) return read_all(STDIN_FILENO, "standard input", out, err);
+    if (o.file) return read_file(o.file, out, err);
+    if (o.payload && !buf_str(out, o.payload)) return err_set(err, PAWL_NO_MEMORY, "%s", pawl_status_text(PAWL_NO_MEMORY));
+    return PAWL_OK;
+}
+
+/* ---- one task ------------------------------------------------------------------------------------------------------------------ */
+
+static int print_receipt(const cli *c, const pawl_receipt *receipt)
+{
+    char id[PAWL_ID_TEXT];
+    pawl_id_format(receipt->id, id);
+    if (!c->json) return printf("%s\n", id) > 0 ? 0 : EXIT_ACT;
+    answer a;
+    cli_json_begin(c, &a);
+    jsonw_object(&a.w);
+    json_text(&a.w, "id", id);
+    json_text(&a.w, "outcome", pawl_dispatched_name(receipt->outcome));
+    jsonw_end_object(&a.w);
+    return cli_json_end(c, &a);
+}
+
+/* The commit was sent and its answer lost: the person needs the id to repeat the call safely. */
+static int fail_unknown(const cli *c, const pawl_receipt *receipt, pawl_error *err)
+{
+    char id[PAWL_ID_TEXT];
+    if (!receipt->id) return cli_fail(c, err);
+    pawl_id_format(receipt->id, id);
+    if (c->json) printf("{\"id\":\"%s\",\"outcome\":\"unknown\"}\n", id);
+    else printf("%s\n", id);
+    err_set(err, PAWL_UNKNOWN, "it is not known whether the task was stored: repeat the command with --id %s, which is safe", id);
+    return cli_fail(c, err);
+}
+
+static int enqueue_one(cli *c)
+{
+    pawl_error err;
+    pawl_receipt receipt = {0};
+    buf payload;
+    int code = 0;
+    buf_init(&payload, alloc_default(), PAYLOAD_MAX);
+    pawl_status status = read_payload(c, &payload, &err);
+    pawl *p = status ? NULL : cli_open_writing(c, &code);
+    if (p) {
+        o.task.payload = (pawl_bytes){payload.data, payload.len};
+        status = pawl_dispatch_full(p, &o.task, &receipt, &err);
+    }
+    if (status == PAWL_UNKNOWN) code = fail_unknown(c, &receipt, &err);
+    else if (status) code = cli_fail(c, &err);
+    else if (p) code = print_receipt(c, &receipt);
+    if (p) pawl_close(p);
+    buf_done(&payload);
+    return code;
+}
+
+int cmd_enqueue(cli *c)
+{
+    bool from_stdin = c->args_count == 1;
+    if (from_stdin && strcmp(c->args[0], "-") != 0) {
+        return cli_usage(c, "\"%s\" is not an option: give the payload with --payload, or \"-\" to read it from standard input",
+                         c->args[0]);
+    }
+    int payloads = (o.payload != NULL) + (o.file != NULL) + from_stdin + (o.bulk != NULL);
+    if (payloads > 1) return cli_usage(c, "only one of --payload, --payload-file, --bulk and \"-\" can be given");
+    if (o.task.delay_us && o.task.at_us) return cli_usage(c, "only one of --delay and --at can be given");
+    o.task.priority = (int)o.priority;
+    o.task.max_attempts = (int)o.max_attempts;
+    if (o.audit) pawl_audit_parse(o.audit, &o.task.audit);
+    if (!o.bulk && !o.task.type) return cli_usage(c, "--type is missing: it routes the task to its handler");
+    if (o.bulk && (o.task.id || o.task.key))
+        return cli_usage(c, "--id and --key belong to one task: put them into the lines of --bulk");
+    return o.bulk ? enqueue_bulk(c, &o.task, o.bulk) : enqueue_one(c);
+}

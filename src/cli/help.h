@@ -1,0 +1,22 @@
+/* `--help` and `pawl help`. */
+#ifndef CLI_HELP_H
+#define CLI_HELP_H
+
+#include "cli/cli.h"
+
+/* main.c: the tables and how a command is found in them. */
+extern const command commands[];
+extern const opt global_opts[];
+bool is_group(const char *word);
+const command *command_of(const char *first, const char *second, int *words);
+int unknown_command(const cli *c, const char *first, const char *second);
+
+int help_overview(const cli *c, FILE *out);
+int help_group(const cli *c, const char *group, FILE *out);
+int help_command(const cli *c, const command *command, FILE *out);
+
+extern const char help_enqueue[], help_list[], help_show[], help_why[], help_wait[], help_cancel[], help_retry[], help_queues[],
+    help_pause[], help_resume[], help_dead_list[], help_dead_retry[], help_dead_ack[], help_work[], help_stats[], help_nodes[],
+    help_backup[], help_bench[], help_demo[];
+
+#endif

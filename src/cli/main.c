@@ -1,0 +1,216 @@
+/* pawl: the command line.
+ *
+ * One table lists the commands, one mechanism (opts.h) reads their options. A command gets a `cli` with its arguments and options in
+ * place and returns the exit code; it talks to the store only through pawl.h. Exit codes follow pawl_status_exit_code: 0 ok, 1 a
+ * person must act, 2 usage, 3 not found, 4 conflict, 5 unavailable, 6 denied, 7 outcome unknown, 70 internal error.
+ */
+#include "cli/cli.h"
+
+#include "base/error.h"
+#include "cli/help.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const command commands[] = {
+    {"enqueue", "Tasks", "hand over a task, or many from a file", "--type TYPE [OPTIONS] [-]", help_enqueue, enqueue_opts, 0, 1,
+     false, cmd_enqueue},
+    {"tasks list", "Tasks", "list tasks, newest first", "[OPTIONS]", help_list, list_opts, 0, 0, false, cmd_tasks_list},
+    {"tasks show", "Tasks", "everything stored about a task", "ID [OPTIONS]", help_show, show_opts, 1, 1, false, cmd_tasks_show},
+    {"tasks why", "Tasks", "why a task is not running", "ID", help_why, NULL, 1, 1, false, cmd_tasks_why},
+    {"tasks wait", "Tasks", "wait until tasks have finished", "ID... [OPTIONS]", help_wait, wait_opts, 1, -1, false,
+     cmd_tasks_wait},
+    {"tasks cancel", "Tasks", "cancel tasks, by id or by filter", "ID... | FILTER | --all", help_cancel, cancel_opts, 0, -1,
+     false, cmd_tasks_cancel},
+    {"tasks retry", "Tasks", "run finished tasks again, as new tasks", "ID...", help_retry, by_opts, 1, -1, false,
+     cmd_tasks_retry},
+    {"queues list", "Queues", "queues and what is in them", "", help_queues, NULL, 0, 0, false, cmd_queues_list},
+    {"queues pause", "Queues", "start no more tasks of a queue, on any node", "QUEUE...", help_pause, by_opts, 1, -1, false,
+     cmd_queues_pause},
+    {"queues resume", "Queues", "let a paused queue go on", "QUEUE...", help_resume, by_opts, 1, -1, false, cmd_queues_resume},
+    {"dead list", "Dead letters", "failed tasks that nobody has dealt with", "[OPTIONS]", help_dead_list, dead_list_opts, 0, 0,
+     false, cmd_dead_list},
+    {"dead retry", "Dead letters", "run dead letters again", "ID... | FILTER | --all", help_dead_retry, dead_retry_opts, 0, -1,
+     false, cmd_dead_retry},
+    {"dead ack", "Dead letters", "acknowledge dead letters, with a note", "ID... | FILTER | --all", help_dead_ack, dead_ack_opts,
+     0, -1, false, cmd_dead_ack},
+    {"work", "Running", "run tasks through a command", "[--queue Q] [OPTIONS] -- COMMAND ARG...", help_work, work_opts, 0, 0,
+     true, cmd_work},
+    {"stats", "Looking", "counts, rates and times", "[OPTIONS]", help_stats, stats_opts, 0, 0, false, cmd_stats},
+    {"nodes", "Looking", "processes that run tasks", "[OPTIONS]", help_nodes, nodes_opts, 0, 0, false, cmd_nodes},
+    {"backup", "Upkeep", "copy the store to a new file while it is in use", "FILE", help_backup, NULL, 1, 1, false, cmd_backup},
+    {"bench", "Upkeep", "measure how fast tasks go through a store", "[OPTIONS]", help_bench, bench_opts, 0, 0, false, cmd_bench},
+    {"demo", NULL, "an engine with a few handlers and live counters", "[OPTIONS]", help_demo, demo_opts, 0, 0, false, cmd_demo},
+    {"version", "Upkeep", "print the version", "", NULL, NULL, 0, 0, false, cmd_version},
+    {"help", "Upkeep", "explain a command", "[COMMAND]", NULL, NULL, 0, 2, false, cmd_help},
+    {.name = NULL}};
+
+static cli context;
+
+const opt global_opts[] = {
+    OPTION(OPT_TEXT, "store", &context.store, "URL",
+           "where tasks live: sqlite:PATH or memory: (else $PAWL_STORE, $DATABASE_URL, sqlite:pawl.db)"),
+    OPTION(OPT_FLAG, "json", &context.json, NULL, "answer in JSON"),
+    OPTION(OPT_FLAG, "no-color", &context.no_color, NULL, "no colours (also: NO_COLOR in the environment)"),
+    OPTION(OPT_FLAG, "help", &context.help, NULL, "explain the command"),
+    OPTION(OPT_FLAG, "version", &context.version, NULL, NULL),
+    OPTIONS_END};
+
+/* ---- which command ------------------------------------------------------------------------------------------------------------ */
+
+static const command *find_command(const char *name)
+{
+    for (const command *it = commands; it->name; it++) {
+        if (strcmp(it->name, name) == 0) return it;
+    }
+    return NULL;
+}
+
+/* "tasks" of "tasks list". */
+bool is_group(const char *word)
+{
+    size_t n = strlen(word);
+    for (const command *it = commands; it->name; it++) {
+        if (strncmp(it->name, word, n) == 0 && it->name[n] == ' ') return true;
+    }
+    return false;
+}
+
+/* One word or two, as on the command line; *words gets how many. A group alone is no command. */
+const command *command_of(const char *first, const char *second, int *words)
+{
+    char both[64];
+    *words = 1;
+    const command *found = find_command(first);
+    if (found || !second || !is_group(first)) return found;
+    *words = 2;
+    int n = snprintf(both, sizeof both, "%s %s", first, second);
+    return n < (int)sizeof both ? find_command(both) : NULL;
+}
+
+static const char *meant(const char *typed)
+{
+    closest best = {0};
+    for (const command *it = commands; it->name; it++) {
+        char group[32];
+        if (!it->section) continue;
+        closest_try(&best, typed, it->name);
+        size_t n = strcspn(it->name, " ");
+        if (it->name[n] == 0 || n >= sizeof group) continue;
+        memcpy(group, it->name, n);
+        group[n] = 0;
+        closest probe = {0};
+        closest_try(&probe, typed, group);
+        if (probe.word && (!best.word || probe.distance < best.distance)) best = (closest){it->name, probe.distance};
+    }
+    return best.word;
+}
+
+int unknown_command(const cli *c, const char *first, const char *second)
+{
+    char typed[128];
+    bool group = is_group(first);
+    snprintf(typed, sizeof typed, "%.60s%s%.60s", first, group && second ? " " : "", group && second ? second : "");
+    if (group && !second) {
+        int code = cli_usage(c, "\"%s\" needs one more word", first);
+        if (!c->json) help_group(c, first, stderr);
+        return code;
+    }
+    const char *suggestion = meant(typed);
+    if (suggestion) return cli_usage(c, "unknown command \"%s\": did you mean \"%s\"?", typed, suggestion);
+    return cli_usage(c, "unknown command \"%s\": \"pawl help\" lists them all", typed);
+}
+
+/* ---- reading the command line --------------------------------------------------------------------------------------------------- */
+
+/* Global options may stand before the command: takes them and finds the first word. */
+static bool take_leading(int argc, char **argv, int *at, pawl_error *err)
+{
+    const opt *tables[] = {global_opts, NULL};
+    while (*at < argc && argv[*at][0] == '-') {
+        if (opts_take(tables, argc, argv, at, err)) return false;
+    }
+    return true;
+}
+
+static bool take_arguments(cli *c, int argc, char **argv, int at, pawl_error *err)
+{
+    const opt *tables[] = {global_opts, c->command->opts, NULL}; /* opts NULL ends it sooner */
+    bool ended = false;
+    c->args = argv; /* arguments move to the front of argv */
+    while (at < argc) {
+        char *word = argv[at];
+        if (!ended && strcmp(word, "--") == 0) {
+            at++;
+            if (c->command->passes_rest) break;
+            ended = true;
+        } else if (!ended && word[0] == '-' && word[1]) {
+            if (opts_take(tables, argc, argv, &at, err)) return false;
+        } else {
+            c->args[c->args_count++] = word;
+            at++;
+        }
+    }
+    c->rest = argv + at;
+    c->rest_count = argc - at;
+    return true;
+}
+
+static int check_count(const cli *c)
+{
+    const command *command = c->command;
+    if (c->args_count < command->least) return cli_usage(c, "\"pawl %s\" needs %s", command->name, command->usage);
+    if (command->most < 0 || c->args_count <= command->most) return 0;
+    return cli_usage(c, "\"pawl %s\" does not know what to do with \"%s\"", command->name, c->args[command->most]);
+}
+
+static int run_command(cli *c, int argc, char **argv, int at)
+{
+    pawl_error err;
+    if (c->command->opts && !opts_defaults(c->command->opts, &err)) return cli_fail(c, &err);
+    if (!take_arguments(c, argc, argv, at, &err)) return cli_usage(c, "%s", err.message);
+    term_init(&c->term, stdout, c->no_color);
+    if (c->help) return help_command(c, c->command, stdout);
+    int code = check_count(c);
+    return code ? code : c->command->run(c);
+}
+
+static int start(cli *c, int argc, char **argv)
+{
+    pawl_error err;
+    int at = 1, words;
+    if (!take_leading(argc, argv, &at, &err)) return cli_usage(c, "%s", err.message);
+    term_init(&c->term, stdout, c->no_color);
+    if (c->version) return cmd_version(c);
+    if (at == argc) return c->help ? help_overview(c, stdout) : (help_overview(c, stderr), EXIT_USAGE);
+    const char *first = argv[at], *second = at + 1 < argc ? argv[at + 1] : NULL;
+    if (is_group(first) && (c->help || (second && (strcmp(second, "--help") == 0 || strcmp(second, "-h") == 0)))) {
+        return help_group(c, first, stdout);
+    }
+    if (second && second[0] == '-') second = NULL;
+    c->command = command_of(first, second, &words);
+    if (!c->command) return unknown_command(c, first, second);
+    return run_command(c, argc, argv, at + words);
+}
+
+/* A program started without standard descriptors would give their numbers to the store's files. */
+static void hold_standard_descriptors(void)
+{
+    int fd;
+    do fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0) close(fd);
+}
+
+int main(int argc, char **argv)
+{
+    hold_standard_descriptors();
+    context.program = argc ? argv[0] : "pawl";
+    int code = start(&context, argc, argv);
+    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+    pawl_error err;
+    err_set(&err, PAWL_UNAVAILABLE, "could not write to standard output: %s", strerror(errno));
+    return code ? code : cli_fail(&context, &err);
+}

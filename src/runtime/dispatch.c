@@ -1,0 +1,342 @@
+/* Dispatch: one task, many, with a callback, inside the caller's own transaction. Everything is checked and copied before anything is
+ * sent; what the store made of each task comes back in its receipt. */
+#include "runtime/runtime.h"
+#include <stdio.h>
+
+#define DRAW_TRIES 3
+
+/* ---- one task as an operation -------------------------------------------------------------------------------------------------- */
+
+static pawl_status no_memory(pawl_error *err) { return err_set(err, PAWL_NO_MEMORY, "could not take the task: out of memory"); }
+
+static pawl_body *copy_body(runtime *rt, const pawl_task *task)
+{
+    pawl_body body = {.id = task->id,
+                      .type = task->type,
+                      .queue = task->queue ? task->queue : config_queue_of(rt, task->type),
+                      .tenant = task->tenant ? task->tenant : "",
+                      .key = task->key,
+                      .content_type = task->content_type,
+                      .created_by = task->created_by,
+                      .traceparent = task->traceparent,
+                      .headers = task->headers,
+                      .payload = task->payload.len ? task->payload : (pawl_bytes){0},
+                      .rate_key = task->rate_key.len ? task->rate_key : (pawl_bytes){0},
+                      .priority = task->priority,
+                      .max_attempts = task->max_attempts,
+                      .timeout_us = task->timeout_us,
+                      .audit = task->audit};
+    return pawl_body_copy(&rt->allocator, &body);
+}
+
+pawl_status dispatch_body(runtime *rt, const pawl_task *task, pawl_body **out, pawl_error *err)
+{
+    pawl_status status = valid_task(rt, task, err);
+    if (status) return status;
+    *out = copy_body(rt, task);
+    return *out ? PAWL_OK : no_memory(err);
+}
+
+void dispatch_insert(pawl_op *op, const pawl_task *task, pawl_body *body)
+{
+    *op = (pawl_op){.kind = PAWL_OP_INSERT, .id = task->id};
+    op->u.insert.body = body;
+    op->u.insert.delay_us = task->delay_us;
+    op->u.insert.at_us = task->at_us;
+    op->u.insert.may_exist = task->id != 0;
+}
+
+static pawl_receipt receipt_of(const pawl_op *op, pawl_status status)
+{
+    switch (op->result) {
+    case PAWL_OP_DONE: return (pawl_receipt){PAWL_OK, PAWL_CREATED, op->out_id};
+    case PAWL_OP_EXISTING: return (pawl_receipt){PAWL_OK, PAWL_EXISTING, op->out_id};
+    case PAWL_OP_UPDATED: return (pawl_receipt){PAWL_OK, PAWL_UPDATED, op->out_id};
+    case PAWL_OP_REPLACED: return (pawl_receipt){PAWL_OK, PAWL_REPLACED, op->out_id};
+    case PAWL_OP_FULL: return (pawl_receipt){.status = PAWL_FULL};
+    case PAWL_OP_REFUSED: return (pawl_receipt){.status = PAWL_TOO_LARGE};
+    default: return (pawl_receipt){.status = status ? status : PAWL_INTERNAL, .id = status == PAWL_UNKNOWN ? op->id : 0};
+    }
+}
+
+static pawl_status refused(pawl_error *err)
+{
+    return err_set(err, PAWL_TOO_LARGE, "the store cannot hold the task: make it smaller");
+}
+
+static void read_one(ticket *t, const core_request *r)
+{
+    t->receipt = receipt_of(&r->ops[0], r->status);
+    if (r->status) return;
+    t->status = t->receipt.status;
+    if (t->status) refused(&t->err);
+}
+
+/* A queue served here, or by any living node. */
+static pawl_status check_served(runtime *rt, const char *queue, pawl_error *err)
+{
+    if (!rt->options.unserved_is_error) return PAWL_OK;
+    bool served;
+    pawl_status status = look_served(rt, queue, &served, err);
+    if (status || served) return status;
+    return err_set(err, PAWL_NOT_FOUND, "no living node serves queue \"%s\": start one, or check the name", queue);
+}
+
+static pawl_status new_ticket(runtime *rt, const pawl_task *task, ticket **out, pawl_error *err)
+{
+    pawl_body *body;
+    pawl_status status = dispatch_body(rt, task, &body, err);
+    if (status) return status;
+    status = check_served(rt, body->queue, err);
+    ticket *t = status ? NULL : ticket_new(rt, 1, err);
+    if (!t) {
+        alloc_free(&rt->allocator, body);
+        return status ? status : PAWL_NO_MEMORY;
+    }
+    dispatch_insert(&t->request->ops[0], task, body);
+    snprintf(t->queue, sizeof t->queue, "%s", body->queue);
+    t->read = read_one;
+    *out = t;
+    return PAWL_OK;
+}
+
+static void run_eagerly(runtime *rt)
+{
+    if (rt->options.inline_eager && work_inside != rt) inline_run_due(rt);
+}
+
+pawl_status dispatch_one(runtime *rt, const pawl_task *task, pawl_receipt *receipt, pawl_error *err)
+{
+    ticket *t;
+    pawl_status status = new_ticket(rt, task, &t, err);
+    if (status) return status;
+    status = ticket_run(t, err);
+    if (receipt && (status == PAWL_OK || status == PAWL_UNKNOWN)) *receipt = t->receipt;
+    ticket_free(t);
+    if (!status) run_eagerly(rt);
+    return status;
+}
+
+pawl_status dispatch_async(runtime *rt, const pawl_task *task, pawl_dispatch_fn done, void *ctx, pawl_error *err)
+{
+    if (!done) return err_set(err, PAWL_INVALID, "the callback is NULL");
+    ticket *t;
+    pawl_status status = new_ticket(rt, task, &t, err);
+    if (status) return status;
+    t->callback = done;
+    t->callback_ctx = ctx;
+    status = ticket_send(t, err);
+    if (status) ticket_free(t);
+    else run_eagerly(rt);
+    return status;
+}
+
+/* ---- many ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Tasks of one tenant with one key are one operation, as they are one task: the last says what is stored, the first is answered with
+ * what became of it, the others with `updated`. */
+typedef struct bulk {
+    runtime *rt;
+    const pawl_task *tasks;
+    size_t n;
+    int *op_of;       /* the operation of each task */
+    size_t *last;     /* the task whose content each operation has */
+    int ops;
+    map keys;
+    map ids;
+    map_node *nodes;  /* two per task: its key, its id */
+} bulk;
+
+static pawl_status check_bulk(const bulk *b, pawl_error *err)
+{
+    size_t bytes = 0;
+    const char *known = NULL;
+    for (size_t i = 0; i < b->n; i++) {
+        const pawl_task *t = &b->tasks[i];
+        pawl_error why = {0};
+        pawl_status status = valid_task(b->rt, t, &why);
+        if (status) return err_set(err, status, "task %zu of %zu: %s", i + 1, b->n, why.message);
+        const char *queue = t->queue ? t->queue : config_queue_of(b->rt, t->type);
+        if ((!known || strcmp(queue, known) != 0) && (status = check_served(b->rt, queue, err))) return status;
+        known = queue;
+        bytes += t->payload.len + (t->headers ? strlen(t->headers) : 0) + t->rate_key.len;
+    }
+    if (bytes > PAWL_BULK_BYTES)
+        return err_set(err, PAWL_TOO_LARGE, "the tasks have %zu bytes, one call takes %u: use several", bytes, PAWL_BULK_BYTES);
+    return PAWL_OK;
+}
+
+static const char *tenant_of(const pawl_task *t) { return t->tenant ? t->tenant : ""; }
+
+/* The number of an earlier task with the same key, or -1. */
+static int same_key(bulk *b, const pawl_task *t, uint64_t hash)
+{
+    for (map_node *node = map_get(&b->keys, hash); node; node = map_next(node)) {
+        const pawl_task *other = &b->tasks[node - b->nodes];
+        if (strcmp(other->key, t->key) == 0 && strcmp(tenant_of(other), tenant_of(t)) == 0) return (int)(node - b->nodes);
+    }
+    return -1;
+}
+
+static void assign(bulk *b, size_t i)
+{
+    const pawl_task *t = &b->tasks[i];
+    int earlier = -1;
+    if (t->key) {
+        uint64_t hash = hash_bytes(t->key, strlen(t->key), hash_bytes(tenant_of(t), strlen(tenant_of(t)), 0));
+        earlier = same_key(b, t, hash);
+        if (earlier < 0) map_put(&b->keys, &b->nodes[i], hash);
+    }
+    b->op_of[i] = earlier < 0 ? b->ops++ : b->op_of[earlier];
+    b->last[b->op_of[i]] = i;
+}
+
+static pawl_status assign_all(bulk *b, pawl_error *err)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        const pawl_task *t = &b->tasks[i];
+        assign(b, i);
+        if (!t->id) continue;
+        if (map_get(&b->ids, (uint64_t)t->id)) return err_set(err, PAWL_INVALID, "task %zu of %zu: its id is that of an earlier one", i + 1, b->n);
+        map_put(&b->ids, &b->nodes[b->n + i], (uint64_t)t->id);
+    }
+    return PAWL_OK;
+}
+
+static bool fill_ops(bulk *b, ticket *t)
+{
+    for (int i = 0; i < b->ops; i++) {
+        const pawl_task *task = &b->tasks[b->last[i]];
+        pawl_body *body = copy_body(b->rt, task);
+        if (!body) return false;
+        dispatch_insert(&t->request->ops[i], task, body);
+        if (i == 0) snprintf(t->queue, sizeof t->queue, "%s", body->queue);
+    }
+    return true;
+}
+
+static void read_many(ticket *t, const core_request *r)
+{
+    int answered = -1; /* operations are numbered in the order of their first task */
+    bool stored = false;
+    for (size_t i = 0; i < t->receipts_count; i++) {
+        int op = t->op_of[i];
+        pawl_receipt receipt = receipt_of(&r->ops[op], r->status);
+        if (op <= answered && receipt.status == PAWL_OK && receipt.outcome != PAWL_EXISTING) receipt.outcome = PAWL_UPDATED;
+        if (op > answered) answered = op;
+        stored = stored || receipt.status == PAWL_OK;
+        if (t->receipts) t->receipts[i] = receipt;
+    }
+    if (stored) t->status = PAWL_OK; /* single items may have been refused: their receipts say so */
+}
+
+static pawl_status send_bulk(bulk *b, pawl_receipt *receipts, pawl_error *err)
+{
+    ticket *t = ticket_new(b->rt, b->ops, err);
+    if (!t) return PAWL_NO_MEMORY;
+    pawl_status status = PAWL_OK;
+    if (!fill_ops(b, t)) {
+        status = no_memory(err);
+    } else {
+        t->read = read_many;
+        t->receipts = receipts;
+        t->receipts_count = b->n;
+        t->op_of = b->op_of;
+        b->op_of = NULL;
+        status = ticket_run(t, err);
+    }
+    ticket_free(t);
+    return status;
+}
+
+static bool bulk_init(bulk *b)
+{
+    const pawl_allocator *a = &b->rt->allocator;
+    map_init(&b->keys, a);
+    map_init(&b->ids, a);
+    b->op_of = alloc_new(a, b->n * sizeof *b->op_of);
+    b->last = alloc_new(a, b->n * sizeof *b->last);
+    b->nodes = alloc_new(a, 2 * b->n * sizeof *b->nodes);
+    return b->op_of && b->last && b->nodes;
+}
+
+static void bulk_done(bulk *b)
+{
+    map_done(&b->keys);
+    map_done(&b->ids);
+    alloc_free(&b->rt->allocator, b->op_of);
+    alloc_free(&b->rt->allocator, b->last);
+    alloc_free(&b->rt->allocator, b->nodes);
+}
+
+pawl_status dispatch_bulk(runtime *rt, const pawl_task *tasks, size_t n, pawl_receipt *receipts, pawl_error *err)
+{
+    if (n == 0) return PAWL_OK;
+    if (!tasks) return err_set(err, PAWL_INVALID, "the tasks are NULL");
+    if (n > PAWL_BULK_MAX) return err_set(err, PAWL_TOO_LARGE, "%zu tasks in one call, at most %d: use several calls", n, PAWL_BULK_MAX);
+    bulk b = {.rt = rt, .tasks = tasks, .n = n};
+    pawl_status status = check_bulk(&b, err);
+    if (status) return status;
+    status = bulk_init(&b) ? assign_all(&b, err) : no_memory(err);
+    if (!status) status = send_bulk(&b, receipts, err);
+    bulk_done(&b);
+    if (!status) run_eagerly(rt);
+    return status;
+}
+
+/* ---- inside the caller's transaction ---------------------------------------------------------------------------------------------- */
+
+static pawl_audit audit_of(runtime *rt, const pawl_body *body)
+{
+    pawl_audit audit = body->audit ? body->audit : config_audit_of(rt, body->type);
+    return audit ? audit : rt->options.audit;
+}
+
+static pawl_status apply_sqlite(runtime *rt, struct sqlite3 *db, pawl_op *op, pawl_receipt *receipt, pawl_error *err)
+{
+    pawl_arena *arena = arena_new(&rt->allocator, 0);
+    if (!arena) return no_memory(err);
+    pawl_status status = rt->store->type->tx_apply(rt->store, db, op, 1, arena, err);
+    arena_free(arena);
+    if (status) return status;
+    pawl_receipt r = receipt_of(op, PAWL_OK);
+    if (r.status == PAWL_TOO_LARGE) return refused(err);
+    if (r.status) return err_set(err, r.status, "the store did not take the task: %s", pawl_status_text(r.status));
+    if (receipt) *receipt = r;
+    return PAWL_OK;
+}
+
+pawl_status dispatch_sqlite(runtime *rt, struct sqlite3 *db, const pawl_task *task, pawl_receipt *receipt, pawl_error *err)
+{
+    if (!db) return err_set(err, PAWL_INVALID, "the sqlite3 handle is NULL");
+    if (!rt->store->type->tx_apply)
+        return err_set(err, PAWL_UNSUPPORTED, "%s cannot take part in a transaction of the program's own: open a sqlite: file", rt->url);
+    if (rt->options.read_only) return err_set(err, PAWL_MISUSE, "%s was opened read_only: open it without to change anything", rt->url);
+    pawl_body *body;
+    pawl_status status = dispatch_body(rt, task, &body, err);
+    if (status) return status;
+    pawl_op op;
+    dispatch_insert(&op, task, body);
+    op.audit = audit_of(rt, body);
+    status = apply_sqlite(rt, db, &op, receipt, err);
+    alloc_free(&rt->allocator, body);
+    return status;
+}
+
+/* ---- ids drawn ahead ---------------------------------------------------------------------------------------------------------------- */
+
+pawl_status dispatch_draw_id(runtime *rt, pawl_id *id, pawl_error *err)
+{
+    for (int i = 0; i < DRAW_TRIES; i++) {
+        loop_enter(rt, -1);
+        *id = core_draw_id(rt->core, runtime_now(rt));
+        loop_leave(rt);
+        if (*id) return PAWL_OK;
+        ticket *t = ticket_new(rt, 0, err); /* answered once there are ids */
+        if (!t) return PAWL_NO_MEMORY;
+        pawl_status status = ticket_run(t, err);
+        ticket_free(t);
+        if (status) return status;
+    }
+    return err_set(err, PAWL_UNAVAILABLE, "could not get an id from the store: try again");
+}

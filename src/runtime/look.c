@@ -1,0 +1,282 @@
+/* Looking: questions go straight to the store, on the caller's thread; what only this engine knows is added.
+ *
+ * An answer is an arena. The struct the caller gets stands in it behind a `head` that leads back to the arena, and to a copy of the
+ * allocator, so that it can be freed after the engine is closed.
+ */
+#include "runtime/runtime.h"
+#include <stdio.h>
+
+#define LIST_LIMIT 100
+#define LIST_US (5 * PAWL_SECOND)
+#define ENTER_US PAWL_SECOND   /* a look waits so long for the core; then the engine is stuck, and says so */
+#define LAG_BAD_US (5 * PAWL_SECOND)
+
+typedef struct answer { /* outside the arena */
+    pawl_allocator allocator;
+    pawl_arena *arena;
+} answer;
+
+typedef struct head {
+    _Alignas(16) answer *from;
+} head;
+
+static pawl_status no_memory(pawl_error *err) { return err_set(err, PAWL_NO_MEMORY, "could not look: out of memory"); }
+
+static answer *answer_new(runtime *rt)
+{
+    answer *a = alloc_new(&rt->allocator, sizeof *a);
+    if (!a) return NULL;
+    a->allocator = rt->allocator;
+    a->arena = arena_new(&a->allocator, (size_t)1 << 30);
+    if (a->arena) return a;
+    alloc_free(&rt->allocator, a);
+    return NULL;
+}
+
+static void answer_free(answer *a)
+{
+    if (!a) return;
+    pawl_allocator allocator = a->allocator;
+    arena_free(a->arena);
+    alloc_free(&allocator, a);
+}
+
+/* The struct as the caller gets it; NULL: no memory. */
+static void *hand_out(answer *a, const void *value, size_t size)
+{
+    head *h = pawl_arena_alloc(a->arena, sizeof *h + size);
+    if (!h) return NULL;
+    h->from = a;
+    return memcpy(h + 1, value, size);
+}
+
+static void take_back(const void *value)
+{
+    if (value) answer_free(((const head *)value - 1)->from);
+}
+
+void pawl_info_free(pawl_info *info) { take_back(info); }
+void pawl_page_free(pawl_page *page) { take_back(page); }
+void pawl_trail_free(pawl_trail *trail) { take_back(trail); }
+void pawl_stats_free(pawl_stats *stats) { take_back(stats); }
+void pawl_nodes_free(pawl_nodes *nodes) { take_back(nodes); }
+
+pawl_status look_read(runtime *rt, pawl_query *query, pawl_arena *arena, pawl_error *err)
+{
+    pawl_error why = {0};
+    pawl_status status = rt->store->type->read(rt->store, query, arena, &why);
+    if (status == PAWL_NOT_FOUND) {
+        char id[PAWL_ID_TEXT];
+        pawl_id_format(query->id, id);
+        return err_set(err, status, "there is no task %s: it never was, or its retention is over", id);
+    }
+    if (status && err) *err = why;
+    return status;
+}
+
+/* Asks; on OK *out is the struct at `result` within the query, handed out. */
+static pawl_status ask(runtime *rt, pawl_query *query, answer **out, pawl_error *err)
+{
+    answer *a = answer_new(rt);
+    if (!a) return no_memory(err);
+    pawl_status status = look_read(rt, query, a->arena, err);
+    if (status) answer_free(a);
+    else *out = a;
+    return status;
+}
+
+static pawl_status give(answer *a, const void *value, size_t size, void *out, pawl_error *err)
+{
+    void *given = hand_out(a, value, size);
+    if (!given) {
+        answer_free(a);
+        return no_memory(err);
+    }
+    *(void **)out = given;
+    return PAWL_OK;
+}
+
+/* ---- tasks -------------------------------------------------------------------------------------------------------------------------- */
+
+pawl_status look_get(runtime *rt, pawl_id id, pawl_info **out, pawl_error *err)
+{
+    pawl_query query = {.kind = PAWL_QUERY_GET, .id = id};
+    answer *a;
+    pawl_status status = ask(rt, &query, &a, err);
+    if (status) return status;
+    if (!query.info->content_type) query.info->content_type = "application/json";
+    return give(a, query.info, sizeof *query.info, out, err);
+}
+
+pawl_status look_list(runtime *rt, const pawl_filter *filter, pawl_page **out, pawl_error *err)
+{
+    static const pawl_filter any = {0};
+    pawl_status status = valid_filter(filter, err);
+    if (status) return status;
+    pawl_filter f = filter ? *filter : any;
+    if (!f.limit) f.limit = LIST_LIMIT;
+    pawl_query query = {.kind = PAWL_QUERY_LIST, .filter = &f, .deadline_us = LIST_US};
+    answer *a;
+    status = ask(rt, &query, &a, err);
+    return status ? status : give(a, query.page, sizeof *query.page, out, err);
+}
+
+pawl_status look_trail(runtime *rt, pawl_id id, pawl_trail **out, pawl_error *err)
+{
+    pawl_query query = {.kind = PAWL_QUERY_TRAIL, .id = id};
+    answer *a;
+    pawl_status status = ask(rt, &query, &a, err);
+    return status ? status : give(a, query.trail, sizeof *query.trail, out, err);
+}
+
+pawl_status look_state(runtime *rt, pawl_id id, pawl_state *state, pawl_error *err)
+{
+    pawl_arena *arena = arena_new(&rt->allocator, 0);
+    if (!arena) return no_memory(err);
+    pawl_query query = {.kind = PAWL_QUERY_STATE, .id = id};
+    pawl_status status = look_read(rt, &query, arena, err);
+    arena_free(arena);
+    if (!status) *state = query.state;
+    return status;
+}
+
+/* ---- numbers -------------------------------------------------------------------------------------------------------------------------- */
+
+core_numbers look_numbers(runtime *rt)
+{
+    core_numbers numbers;
+    loop_enter(rt, -1);
+    core_numbers_get(rt->core, runtime_now(rt), &numbers);
+    loop_leave(rt);
+    return numbers;
+}
+
+static void add_own(runtime *rt, pawl_queue_info *queue)
+{
+    for (int i = 0; i < core_queues(rt->core); i++) {
+        core_queue_numbers own;
+        core_queue_get(rt->core, i, &own);
+        if (strcmp(own.name, queue->name) != 0) continue;
+        queue->workers = own.workers;
+        queue->running = own.running;
+        queue->ready = own.ready;
+    }
+}
+
+/* What only this engine knows: nothing before it has started. */
+static void add_own_all(runtime *rt, pawl_stats *stats)
+{
+    if (!atomic_load(&rt->frozen) || !loop_enter(rt, ENTER_US)) return;
+    for (size_t i = 0; i < stats->queues_count; i++) add_own(rt, (pawl_queue_info *)&stats->queues[i]);
+    loop_leave(rt);
+}
+
+pawl_status look_stats(runtime *rt, int64_t window_us, pawl_stats **out, pawl_error *err)
+{
+    if (window_us < 0 || window_us > 366 * PAWL_DAY)
+        return err_set(err, PAWL_INVALID, "the window of %lld us is not between 0 (one hour) and a year", (long long)window_us);
+    pawl_query query = {.kind = PAWL_QUERY_STATS, .window_us = window_us ? window_us : PAWL_HOUR};
+    answer *a;
+    pawl_status status = ask(rt, &query, &a, err);
+    if (status) return status;
+    add_own_all(rt, query.stats);
+    return give(a, query.stats, sizeof *query.stats, out, err);
+}
+
+pawl_status look_nodes(runtime *rt, pawl_nodes **out, pawl_error *err)
+{
+    pawl_query query = {.kind = PAWL_QUERY_NODES};
+    answer *a;
+    pawl_status status = ask(rt, &query, &a, err);
+    return status ? status : give(a, query.nodes, sizeof *query.nodes, out, err);
+}
+
+bool look_in_csv(const char *csv, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = csv; at && *at;) {
+        size_t len = strcspn(at, ",");
+        if (len == n && memcmp(at, name, n) == 0) return true;
+        at += len + (at[len] == ',');
+    }
+    return false;
+}
+
+pawl_status look_served(runtime *rt, const char *queue, bool *served, pawl_error *err)
+{
+    pawl_arena *arena = arena_new(&rt->allocator, 0);
+    if (!arena) return no_memory(err);
+    pawl_query query = {.kind = PAWL_QUERY_NODES};
+    pawl_status status = look_read(rt, &query, arena, err);
+    *served = false;
+    for (size_t i = 0; !status && i < query.nodes->count; i++)
+        *served = *served || (query.nodes->nodes[i].alive && look_in_csv(query.nodes->nodes[i].queues, queue));
+    arena_free(arena);
+    return status;
+}
+
+pawl_status look_settings(runtime *rt, char *out, size_t size, pawl_error *err)
+{
+    pawl_arena *arena = arena_new(&rt->allocator, 0);
+    if (!arena) return no_memory(err);
+    pawl_query query = {.kind = PAWL_QUERY_SETTINGS};
+    pawl_status status = look_read(rt, &query, arena, err);
+    if (!status) snprintf(out, size, "%s", query.text ? query.text : "");
+    arena_free(arena);
+    return status;
+}
+
+/* ---- health ----------------------------------------------------------------------------------------------------------------------------- */
+
+static void say(pawl_health *h, const char *store_error)
+{
+    char lag[32];
+    if (h->loop_lag_us > LAG_BAD_US) {
+        duration_format(h->loop_lag_us, lag, sizeof lag);
+        snprintf(h->text, sizeof h->text, "the engine's thread has not come round for %s: is a retry function or callback stuck?", lag);
+    } else if (!h->store_ok) {
+        snprintf(h->text, sizeof h->text, "the store does not answer: %s", store_error);
+    } else if (h->stuck > 0) {
+        snprintf(h->text, sizeof h->text, "%lld runs were asked to stop and do not: their workers are occupied", (long long)h->stuck);
+    } else if (h->long_running > 0) {
+        snprintf(h->text, sizeof h->text, "%lld runs have gone on for long without a timeout or progress", (long long)h->long_running);
+    }
+}
+
+static void fill_health(runtime *rt, pawl_health *h, char *store_error, size_t size)
+{
+    core_numbers n;
+    core_numbers_get(rt->core, runtime_now(rt), &n);
+    snprintf(store_error, size, "%s", rt->store_error);
+    h->store_ok = n.store_ok;
+    h->store_latency_us = n.store_latency_us;
+    h->lease_left_us = n.lease_left_us;
+    h->running = n.running;
+    h->ready = n.ready;
+    h->unanswered = n.unanswered;
+    h->stuck = n.stuck;
+    h->long_running = n.long_running;
+    h->outcomes_waiting = n.outcomes_waiting;
+    h->commits = rt->commits;
+}
+
+pawl_status look_health(runtime *rt, pawl_health *out, pawl_error *err)
+{
+    if (!out) return err_set(err, PAWL_INVALID, "out is NULL");
+    pawl_health h = {0};
+    char store_error[sizeof rt->store_error] = "";
+    h.loop_lag_us = rt->options.inline_mode ? 0 : loop_lag(rt);
+    if (loop_enter(rt, ENTER_US)) {
+        fill_health(rt, &h, store_error, sizeof store_error);
+        loop_leave(rt);
+    } else {
+        h.loop_lag_us = loop_lag(rt);
+    }
+    pthread_mutex_lock(&rt->phase_lock);
+    h.started = rt->phase == PHASE_STARTED;
+    pthread_mutex_unlock(&rt->phase_lock);
+    say(&h, store_error);
+    h.healthy = h.store_ok && h.loop_lag_us <= LAG_BAD_US && h.stuck == 0;
+    *out = h;
+    return PAWL_OK;
+}

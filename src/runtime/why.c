@@ -1,0 +1,160 @@
+/* Why is this task not running? The first reason that holds, in the order in which a person would look: has it ended; does somebody
+ * hold it; may it run yet; would anybody take it. Sentences say how long from now, and when. */
+#include "runtime/runtime.h"
+#include <stdio.h>
+
+typedef struct facts {
+    runtime *rt;
+    const pawl_info *info;
+    const pawl_queue_info *queue; /* NULL: nothing is known of it */
+    const pawl_nodes *nodes;
+    const char **types;           /* of each node */
+    int64_t now_us;
+    pawl_why_answer *answer;
+} facts;
+
+/* "in 4m (2026-11-15T04:49:03Z)" */
+static const char *when(int64_t now_us, int64_t at_us, char out[96])
+{
+    char span[DURATION_TEXT], text[RFC3339_TEXT];
+    bool future = at_us > now_us;
+    duration_format(future ? at_us - now_us : now_us - at_us, span, sizeof span);
+    rfc3339_format(at_us, text);
+    snprintf(out, 96, "%s%s%s (%.19sZ)", future ? "in " : "", span, future ? "" : " ago", text);
+    return out;
+}
+
+static bool is(facts *f, const char *code, int64_t until_us)
+{
+    snprintf(f->answer->code, sizeof f->answer->code, "%s", code);
+    f->answer->until_us = until_us;
+    return true;
+}
+
+#define SAY(f, ...) snprintf((f)->answer->text, sizeof(f)->answer->text, __VA_ARGS__)
+
+static bool finished(facts *f)
+{
+    const pawl_info *i = f->info;
+    char at[96];
+    if (!pawl_state_terminal(i->state)) return false;
+    if (i->state == PAWL_FAILED)
+        SAY(f, "It failed %s after %d attempt%s%s%.200s", when(f->now_us, i->finished_us, at), i->attempt, i->attempt == 1 ? "" : "s",
+            i->error ? ": " : "", i->error ? i->error : "");
+    else SAY(f, "It %s %s.", i->state == PAWL_SUCCEEDED ? "succeeded" : "was cancelled", when(f->now_us, i->finished_us, at));
+    return is(f, "finished", 0);
+}
+
+static const pawl_node_info *holder(const facts *f)
+{
+    for (size_t i = 0; i < f->nodes->count; i++)
+        if (f->nodes->nodes[i].id == f->info->node) return &f->nodes->nodes[i];
+    return NULL;
+}
+
+static bool leased(facts *f)
+{
+    const pawl_info *i = f->info;
+    const pawl_node_info *node = holder(f);
+    const char *name = i->node_name ? i->node_name : node ? node->name : "?";
+    char at[96];
+    if (i->state != PAWL_LEASED) return false;
+    when(f->now_us, i->started_us ? i->started_us : i->run_at_us, at);
+    if (!node || !node->alive) {
+        SAY(f, "Node %s has it but does not seem to live: another node will take it over when the lease is over.", name);
+        return is(f, "stale", node ? node->expires_us : 0);
+    }
+    if (i->cancel_asked) {
+        SAY(f, "It was asked to stop; node %s has run it since %s and has not ended yet.", name, at);
+        return is(f, "cancelling", 0);
+    }
+    if (!i->started_us) {
+        SAY(f, "Node %s has taken it and will start it when one of its workers is free.", name);
+        return is(f, "starting", 0);
+    }
+    bool is_long = i->timeout_us <= 0 && i->progress < 0 && f->now_us - i->started_us > f->rt->options.long_run_us;
+    SAY(f, "It is running: attempt %d, on node %s, since %s%s.", i->attempt, name, at, is_long ? ", without a timeout or progress" : "");
+    return is(f, is_long ? "long_running" : "running", 0);
+}
+
+static bool waiting(facts *f)
+{
+    if (f->info->state != PAWL_WAITING) return false;
+    SAY(f, "It waits for its parents to end.");
+    return is(f, "waiting", 0);
+}
+
+static bool paused(facts *f)
+{
+    if (!f->queue || !f->queue->paused) return false;
+    SAY(f, "Queue \"%.100s\" is paused: resume it.", f->info->queue);
+    return is(f, "paused", 0);
+}
+
+static bool not_yet(facts *f)
+{
+    const pawl_info *i = f->info;
+    char at[96];
+    if (i->run_at_us <= f->now_us) return false;
+    when(f->now_us, i->run_at_us, at);
+    if (i->failures > 0) SAY(f, "Attempt %d failed; it is tried again %s%s%.200s", i->failures, at, i->error ? ". " : ".", i->error ? i->error : "");
+    else SAY(f, "It is scheduled to run %s.", at);
+    return is(f, i->failures > 0 ? "retrying" : "scheduled", i->run_at_us);
+}
+
+static bool nobody(facts *f)
+{
+    bool queue = false, type = false;
+    for (size_t i = 0; i < f->nodes->count; i++) {
+        if (!f->nodes->nodes[i].alive || !look_in_csv(f->nodes->nodes[i].queues, f->info->queue)) continue;
+        queue = true;
+        type = type || look_in_csv(f->types[i], f->info->type) || look_in_csv(f->types[i], "*");
+    }
+    if (queue && type) return false;
+    if (!queue) SAY(f, "No living node serves queue \"%.100s\": start one that does.", f->info->queue);
+    else SAY(f, "No living node that serves queue \"%.100s\" knows type \"%.100s\": start one with a handler for it.", f->info->queue, f->info->type);
+    return is(f, queue ? "unknown_type" : "unserved_queue", 0);
+}
+
+static bool full(facts *f)
+{
+    const pawl_queue_info *q = f->queue;
+    if (!q || q->leased == 0 || (q->workers > 0 && q->running < q->workers)) return false;
+    SAY(f, "It is due, and all workers of queue \"%.100s\" are busy: %lld tasks run, %lld are due.", q->name, (long long)q->leased, (long long)q->due);
+    return is(f, "capacity", 0);
+}
+
+static void explain(facts *f)
+{
+    if (finished(f) || leased(f) || waiting(f) || paused(f) || not_yet(f) || nobody(f) || full(f)) return;
+    SAY(f, "It is due and a node will start it at any moment.");
+    is(f, "starting", 0);
+}
+
+static const pawl_queue_info *find_queue(const pawl_stats *stats, const char *name)
+{
+    for (size_t i = 0; i < stats->queues_count; i++)
+        if (strcmp(stats->queues[i].name, name) == 0) return &stats->queues[i];
+    return NULL;
+}
+
+pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_error *err)
+{
+    pawl_info *info = NULL;
+    pawl_stats *stats = NULL;
+    pawl_query nodes = {.kind = PAWL_QUERY_NODES};
+    pawl_arena *arena = arena_new(&rt->allocator, 0);
+    pawl_why_answer text = {0};
+    pawl_status status = arena ? look_get(rt, id, &info, err) : err_set(err, PAWL_NO_MEMORY, "could not look: out of memory");
+    if (!status) status = look_stats(rt, 0, &stats, err);
+    if (!status) status = look_read(rt, &nodes, arena, err);
+    if (!status) {
+        explain(&(facts){.rt = rt, .info = info, .queue = find_queue(stats, info->queue), .nodes = nodes.nodes, .types = nodes.node_types,
+                         .now_us = stats->now_us, .answer = &text});
+        *answer = text;
+    }
+    pawl_info_free(info);
+    pawl_stats_free(stats);
+    arena_free(arena);
+    return status;
+}

@@ -1,0 +1,314 @@
+/* One execution: from CORE_RUN to the end of its hooks.
+ *
+ *     driver   work_start     a pawl_run for the task, into its queue's pool
+ *     worker   work_do        on_started, the handler, the outcome -> INPUT_FINISHED (or INPUT_DEFERRED, and FINISHED later)
+ *     driver   work_settled   committed: if the handler has a hook for it, into the pool again, ahead of tasks
+ *     worker   work_do        the hook -> INPUT_HOOKED
+ *     driver   work_free      back among the free ones
+ *
+ * Everything an outcome points to belongs to the run and stays until it is freed. Runs are kept for the next task, with their log
+ * buffer if it is small.
+ *
+ * A deferred run may be finished by another thread before its handler has even returned. `state` decides who tells the core, so that
+ * it hears of the deferral first and of the end once.
+ */
+#include "runtime/runtime.h"
+#include <stdio.h>
+
+#define KEPT_RUNS 1024
+#define KEPT_LOG ((size_t)16 << 10)
+#define LOG_LIMIT ((size_t)8 << 20)
+
+_Thread_local runtime *work_inside;
+
+/* What the core is told when a task cannot be run for reasons of this process: later, at no cost. */
+static const core_outcome later = {.outcome = {.kind = PAWL_RUN_SNOOZE, .delay_us = PAWL_SECOND}, .progress = -1};
+
+/* ---- the driver's side ----------------------------------------------------------------------------------------------------- */
+
+static pawl_run *run_new(runtime *rt)
+{
+    pawl_run *run = rt->free_runs;
+    if (run) {
+        rt->free_runs = run->next;
+        rt->free_runs_count--;
+        return run;
+    }
+    run = alloc_new(&rt->allocator, sizeof *run);
+    if (run) buf_init(&run->log, &rt->allocator, LOG_LIMIT);
+    if (run) run->rt = rt;
+    return run;
+}
+
+void work_start(runtime *rt, core_task *task)
+{
+    pawl_run *run = run_new(rt);
+    task->run = run;
+    if (!run) {
+        core_finished(rt->core, runtime_now(rt), task, &later);
+        return;
+    }
+    run->task = task;
+    run->def = core_handler_of(rt->core, task);
+    atomic_store_explicit(&run->stop, PAWL_GO_ON, memory_order_relaxed);
+    atomic_store_explicit(&run->state, WORK_RUNNING, memory_order_relaxed);
+    pool_add(rt, run, false);
+}
+
+void work_refuse(runtime *rt, pawl_run *run)
+{
+    core_finished(rt->core, runtime_now(rt), run->task, &later);
+}
+
+void work_stop(runtime *rt, core_task *task, pawl_stop_reason reason)
+{
+    pawl_run *run = task->run;
+    if (!run) return;
+    atomic_store(&run->stop, (int)reason);
+    rt->stops_dirty = true;
+}
+
+static bool has_hook(const pawl_handler *h, core_settled settled)
+{
+    switch (settled) {
+    case CORE_SETTLED_SUCCEEDED: return h->on_succeeded;
+    case CORE_SETTLED_FAILED: return h->on_failed;
+    case CORE_SETTLED_RETRY: return h->on_retry;
+    case CORE_SETTLED_CANCELLED: return h->on_cancelled;
+    default: return false;
+    }
+}
+
+void work_settled(runtime *rt, const core_action *action)
+{
+    core_task *task = action->task;
+    pawl_run *run = task->run;
+    if (run && has_hook(&run->def->h, action->settled)) {
+        run->settled = action->settled;
+        run->settled_delay_us = action->delay_us;
+        run->settled_error = action->error;
+        pool_add(rt, run, true);
+        return;
+    }
+    work_free(rt, run);
+    core_task_free(rt->core, task);
+}
+
+static void free_kept(runtime *rt, pawl_run *run)
+{
+    void *blocks[] = {run->code, run->error, run->result, run->result_type, run->result_ref, run->progress};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) alloc_free(&rt->allocator, blocks[i]);
+    for (int i = 0; i < run->spawns_count; i++) alloc_free(&rt->allocator, run->spawns[i].u.insert.body);
+    alloc_free(&rt->allocator, run->spawns);
+}
+
+void work_free(runtime *rt, pawl_run *run)
+{
+    if (!run) return;
+    list_remove(&run->late);
+    if (run->progress) pthread_mutex_destroy(&run->progress->lock);
+    free_kept(rt, run);
+    buf log = run->log;
+    if (log.room > KEPT_LOG || rt->free_runs_count >= KEPT_RUNS) buf_done(&log);
+    if (rt->free_runs_count >= KEPT_RUNS) {
+        alloc_free(&rt->allocator, run);
+        return;
+    }
+    *run = (pawl_run){.rt = rt, .log = log};
+    buf_clear(&run->log);
+    run->next = rt->free_runs;
+    rt->free_runs = run;
+    rt->free_runs_count++;
+}
+
+void work_done(runtime *rt)
+{
+    for (pawl_run *run = rt->free_runs, *next; run; run = next) {
+        next = run->next;
+        buf_done(&run->log);
+        alloc_free(&rt->allocator, run);
+    }
+    rt->free_runs = NULL;
+}
+
+/* ---- progress: at most every PROGRESS_EVERY_US, the newest counts ------------------------------------------------------------- */
+
+/* A place for the text that neither the core nor a batch refers to. */
+static char *free_slot(pawl_run *run)
+{
+    const core_task *t = run->task;
+    const char *in_batch = t->op.kind == PAWL_OP_PROGRESS ? t->op.u.progress.text : NULL;
+    for (int i = 0; i < 3; i++) {
+        char *slot = run->progress->slots[i];
+        if (slot != t->progress_text && slot != in_batch) return slot;
+    }
+    return run->progress->slots[0];
+}
+
+static void deliver(runtime *rt, core_time now, pawl_run *run)
+{
+    work_progress *p = run->progress;
+    char *slot = free_slot(run);
+    pthread_mutex_lock(&p->lock);
+    int percent = p->percent;
+    memcpy(slot, p->pending, PROGRESS_TEXT);
+    p->known = false;
+    pthread_mutex_unlock(&p->lock);
+    p->next_us = now.mono_us + PROGRESS_EVERY_US;
+    core_progress(rt->core, now, run->task, percent, slot[0] ? slot : NULL);
+}
+
+void work_progressed(runtime *rt, core_time now, pawl_run *run)
+{
+    if (now.mono_us >= run->progress->next_us) deliver(rt, now, run);
+    else list_append(&rt->late, &run->late);
+}
+
+int64_t work_late_deadline(const runtime *rt)
+{
+    if (list_empty(&rt->late)) return INT64_MAX;
+    return container_of(rt->late.next, pawl_run, late)->progress->next_us;
+}
+
+void work_late(runtime *rt, core_time now)
+{
+    while (work_late_deadline(rt) <= now.mono_us) deliver(rt, now, container_of(list_pop(&rt->late), pawl_run, late));
+}
+
+/* ---- the worker's side --------------------------------------------------------------------------------------------------------- */
+
+void work_execution(const pawl_run *run, pawl_execution *out)
+{
+    *out = (pawl_execution){.number = run->task->runs + 1, .started_us = run->task->started_wall_us};
+    out->finished_us = run->rt->clock.wall_us(run->rt->clock.ctx);
+    out->log = (pawl_bytes){run->log.data, run->log.len};
+    out->log_lines = run->log_lines;
+    out->progress = run->progress ? run->progress->percent : -1;
+    out->progress_text = run->progress && run->progress->pending[0] ? run->progress->pending : NULL;
+}
+
+static void fill_outcome(pawl_run *run, pawl_outcome outcome)
+{
+    pawl_execution e;
+    work_execution(run, &e);
+    run->outcome = (core_outcome){.outcome = outcome, .code = run->code, .error = run->error, .log = e.log, .log_lines = e.log_lines,
+                                  .progress = e.progress, .progress_text = e.progress_text};
+    if (outcome.kind != PAWL_RUN_OK && outcome.kind != PAWL_RUN_COMPLETED) return;
+    run->outcome.code = run->outcome.error = NULL;
+    run->outcome.result = (pawl_bytes){run->result, run->result_len};
+    run->outcome.result_type = run->result_type;
+    run->outcome.result_ref = run->result_ref;
+    run->outcome.spawns = run->spawns;
+    run->outcome.spawns_count = run->spawns_count;
+}
+
+static pawl_outcome fail(pawl_run *run, const char *text)
+{
+    alloc_free(&run->rt->allocator, run->error);
+    run->error = alloc_str(&run->rt->allocator, text);
+    log_line(&run->rt->log, PAWL_ERROR, "the handler of \"%s\": %s", run->def->h.type, text);
+    return (pawl_outcome){.kind = PAWL_RUN_FAIL};
+}
+
+static pawl_outcome checked(pawl_run *run, pawl_outcome outcome)
+{
+    switch (outcome.kind) {
+    case PAWL_RUN_COMPLETED: /* the core finds out whether that transaction was committed */
+        if (run->completed) return outcome;
+        return fail(run, "it returned PAWL_RUN_COMPLETED without a successful pawl_complete_sqlite");
+    case PAWL_RUN_SNOOZE:
+        if (outcome.delay_us < 0) outcome.delay_us = 0;
+        return outcome;
+    case PAWL_RUN_OK:
+    case PAWL_RUN_RETRY:
+    case PAWL_RUN_FAIL:
+    case PAWL_RUN_CANCELLED: return outcome;
+    default: return fail(run, "it returned no outcome: return pawl_ok(), pawl_retry(...), ...");
+    }
+}
+
+void work_finish(pawl_run *run, pawl_outcome outcome)
+{
+    run->over = true;
+    fill_outcome(run, checked(run, outcome));
+    run->in.kind = INPUT_FINISHED;
+    loop_push(run->rt, &run->in, true);
+}
+
+/* The core hears of the deferral before anybody can tell it of the end. */
+static void defer(pawl_run *run)
+{
+    run->deferred_in.kind = INPUT_DEFERRED;
+    loop_push(run->rt, &run->deferred_in, true);
+    int running = WORK_RUNNING;
+    if (atomic_compare_exchange_strong(&run->state, &running, WORK_DEFERRED)) return;
+    atomic_store(&run->state, WORK_OVER);
+    work_finish(run, run->early);
+}
+
+static void returned(pawl_run *run, pawl_outcome outcome)
+{
+    if (outcome.kind == PAWL_RUN_DEFERRED) {
+        defer(run);
+        return;
+    }
+    int was = atomic_exchange(&run->state, WORK_OVER);
+    if (was == WORK_EARLY) outcome = run->early; /* pawl_run_finish has answered OK: that counts */
+    work_finish(run, outcome);
+}
+
+static void hook_failed(const pawl_run *run, const char *hook)
+{
+    char id[PAWL_ID_TEXT];
+    pawl_id_format(run->task->body->id, id);
+    log_line(&run->rt->log, PAWL_WARN, "%s of \"%s\" returned false for task %s", hook, run->def->h.type, id);
+}
+
+static void execute(pawl_run *run, runtime *outside)
+{
+    const pawl_handler *h = &run->def->h;
+    if (h->on_started && !h->on_started(run, h->ctx)) hook_failed(run, "on_started");
+    pawl_outcome outcome = h->run(run, h->ctx);
+    work_inside = outside;
+    pool_returning = pool_here;
+    returned(run, outcome);
+}
+
+static void call_hook(pawl_run *run, runtime *outside)
+{
+    const pawl_handler *h = &run->def->h;
+    const char *error = run->settled_error ? run->settled_error : "", *name = "";
+    bool ok = true;
+    switch (run->settled) {
+    case CORE_SETTLED_SUCCEEDED:
+        name = "on_succeeded";
+        ok = h->on_succeeded(run, h->ctx);
+        break;
+    case CORE_SETTLED_FAILED:
+        name = "on_failed";
+        ok = h->on_failed(run, h->ctx, error);
+        break;
+    case CORE_SETTLED_RETRY:
+        name = "on_retry";
+        ok = h->on_retry(run, h->ctx, pawl_run_attempt(run), error, run->settled_delay_us);
+        break;
+    default:
+        name = "on_cancelled";
+        ok = h->on_cancelled(run, h->ctx);
+        break;
+    }
+    if (!ok) hook_failed(run, name);
+    work_inside = outside;
+    pool_returning = pool_here;
+    run->in.kind = INPUT_HOOKED;
+    loop_push(run->rt, &run->in, true);
+}
+
+void work_do(pawl_run *run)
+{
+    runtime *outside = work_inside;
+    work_inside = run->rt;
+    if (run->is_job) call_hook(run, outside);
+    else execute(run, outside);
+    pool_returning = NULL;
+}

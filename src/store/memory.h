@@ -1,0 +1,359 @@
+/* The memory store's inside. Nobody but memory*.c includes this.
+ *
+ *   memory.c          opening, sharing by name, nodes, numbers for ids, watching
+ *   memory_task.c     one task: creation, every change of state, its trail, its end
+ *   memory_queue.c    queues and what stands ready in them
+ *   memory_apply.c    batches: the operations
+ *   memory_receipt.c  what a batch sent again is answered
+ *   memory_prepare.c  what a batch needs, allocated before anything changes
+ *   memory_claim.c    claims, renewals, news, rescue
+ *   memory_sweep.c    retention
+ *   memory_read.c     get, list, trail, nodes
+ *   memory_stats.c    rollups and the numbers made of them
+ *   memory_pool.c     blocks of one size
+ *   memory_tree.c     an ordered tree
+ *
+ * WHERE A TASK IS. Every task stored is in `all`, by id. Besides, by its state (mem_place, mem_unplace):
+ *
+ *   waiting, pending, leased   `live`, a hash by id; counted in its queue; names its level
+ *   pending                    level->ready[class], by (run_at, id)
+ *   leased                     its node's list `leased`, or `asked` once somebody wants it cancelled
+ *   finished                   aged[...], by the instant from which retention counts
+ *
+ * A level is what of one (queue, type) has one priority; levels of a kind stand in order of priority. So a claim looks at the first
+ * task of each level from the most urgent on, and neither a million tasks of the future nor those of types it does not know nor
+ * suspects it may not have stand in its way.
+ *
+ * A CHANGE IS WHOLE. Whatever may fail (memory) comes first; from the first change on nothing can fail. Trees and lists live inside
+ * what they order, hash maps never fail, rows come from pools that were filled before.
+ */
+#ifndef STORE_MEMORY_H
+#define STORE_MEMORY_H
+
+#include "base/alloc.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "base/idgen.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "core/task.h"
+#include "store/memory_tree.h"
+#include "store/store.h"
+#include <pthread.h>
+#include <string.h>
+
+#define SUSPICIONS 3      /* ready trees of a level: innocent, suspect, suspect that runs alone */
+#define STRIKES_OUT 3     /* counted rescues that end a task */
+#define MINUTES 2880      /* of rollups: two days */
+#define BUCKETS 80        /* of a histogram: two to the octave */
+#define RECEIPT_US PAWL_DAY
+
+typedef struct mem mem;
+typedef struct mem_task mem_task;
+
+typedef struct mem_pool {
+    size_t size;             /* of a block */
+    struct mem_free *free;
+    size_t free_count;
+    char *next;              /* never used yet, in the newest slab */
+    size_t next_count;
+    struct mem_slab *slabs;
+    size_t total;
+} mem_pool;
+
+typedef struct mem_queue {
+    map_node by_name;
+    list link, kinds;
+    int64_t waiting, pending, leased, failed; /* failed: unresolved */
+    int64_t coming;          /* while a group is judged: what it would add */
+    bool paused;
+    char name[];
+} mem_queue;
+
+typedef struct mem_kind {    /* one type in one queue */
+    map_node by_name;
+    list link;
+    mem_queue *queue;
+    tree levels;
+    uint64_t claim;          /* that looked at it last */
+    char type[];
+} mem_kind;
+
+typedef struct mem_level {
+    tree_node by_priority;
+    mem_kind *kind;
+    int64_t users;           /* unfinished tasks, and batches being prepared */
+    int priority;
+    tree ready[SUSPICIONS];
+} mem_level;
+
+typedef struct mem_node {
+    map_node by_id;
+    list link, holding;      /* holding: linked while it has leases */
+    struct mem_handle *handle; /* NULL: closed, so its process is as good as gone */
+    int64_t id, pid, lease_us, born_us, died_us;
+    bool alive, swept;
+    int64_t renewal, expires_boot_us; /* the heartbeat; 0: lapsed */
+    list leased, asked;      /* its tasks; asked: whose cancel was asked */
+    int64_t leases, marked;  /* marked: of its leases, those with the start mark; once dead, those it died with */
+    int64_t names;           /* who points here: rows, attempts, tasks */
+    char *name, *queues, *types;
+} mem_node;
+
+/* What a run left behind beyond numbers; one block with its texts. */
+typedef struct mem_ending {
+    const char *code, *error, *reason, *result_type, *result_ref;
+    pawl_bytes result;
+} mem_ending;
+
+typedef struct mem_attempt { /* an execution that was not the last */
+    struct mem_attempt *next;
+    mem_node *node;
+    mem_ending *ending;
+    int64_t started_us, finished_us, fence;
+    int number, log_lines;
+    pawl_attempt_outcome outcome;
+} mem_attempt;
+
+typedef struct mem_row {     /* of the audit trail */
+    list age;
+    struct mem_row *next;
+    mem_task *task;
+    mem_node *node;
+    int64_t at_us, fence;
+    const char *detail;      /* a constant, or a text of the task's endings */
+    pawl_state from, to;
+} mem_row;
+
+typedef struct mem_log {
+    list age;
+    struct mem_log *next;
+    mem_task *task;
+    int64_t at_us;
+    int attempt;
+    size_t len;
+    char bytes[];
+} mem_log;
+
+typedef struct mem_resolution { /* a dead letter's; retried_as also of a cancelled task */
+    pawl_id retried_as;
+    int64_t resolved_us;
+    char *by, *note;         /* in the same block */
+} mem_resolution;
+
+typedef struct mem_key {     /* (tenant, key) -> the last task that had it */
+    map_node by_hash;
+    mem_task *task;
+} mem_key;
+
+/* attempts, rows and logs are rings: they point at the newest, whose next is the oldest. */
+struct mem_task {
+    tree_node by_id;
+    union {
+        tree_node order;
+        list lease;
+    } place;
+    map_node live;
+    pawl_id id;
+    pawl_body *body;
+    mem_kind *kind;
+    mem_level *level;        /* NULL: finished */
+    mem_node *node;          /* that has it, or had it at the end */
+    mem_key *key;            /* NULL: none, or another task has it now */
+    int64_t run_at_us, started_us, finished_us, run_finished_us, fence;
+    mem_attempt *attempts;
+    mem_row *rows;
+    mem_log *logs;
+    mem_ending *ending;      /* of the last run, once finished */
+    mem_resolution *resolution;
+    char *progress_text;
+    int runs, failures, interruptions, rescues;
+    int log_lines;           /* of the last run, once finished */
+    signed char progress, strikes;
+    unsigned char state, audit, outcome; /* outcome: of the last run, once finished */
+    bool not_started, suspect, solo, marked, cancel_asked;
+};
+
+typedef struct mem_result {
+    pawl_op_result result;
+    pawl_state state;
+    pawl_id id;
+    int64_t fence, run_at_us;
+} mem_result;
+
+typedef struct mem_receipt {
+    map_node by_lane;
+    int64_t node, number, used_us;
+    int64_t store_now_us;
+    int lane, count, room;
+    mem_result *results;
+} mem_receipt;
+
+typedef struct mem_operator { /* of the operator log */
+    list age;
+    int64_t at_us;
+    pawl_op_kind kind;
+    pawl_id id;
+    char *by, *what;          /* in the same block */
+} mem_operator;
+
+typedef struct mem_minute {
+    int64_t minute;           /* since 1970 */
+    int64_t dispatched, succeeded, failed, cancelled, retried, rescued;
+    uint32_t wait[BUCKETS], run[BUCKETS];
+} mem_minute;
+
+typedef struct mem_number {   /* a node number for ids */
+    int64_t owner, ceiling_ms, floor_ms;
+} mem_number;
+
+typedef enum mem_age { AGE_SUCCEEDED, AGE_CANCELLED, AGE_FAILED, AGE_RESOLVED, AGES } mem_age;
+
+struct mem {
+    list link;                /* all that have a name */
+    char *name;               /* "": one handle's own */
+    int handles_count;
+    list handles;
+    pthread_mutex_t lock;
+    pawl_allocator allocator;
+    mem_pool tasks, attempts, rows, keys, levels;
+    map live, queues, kinds, by_key, nodes, receipts;
+    tree all, aged[AGES];
+    list queue_list, node_list, holding;
+    list rows_by_age, logs_by_age, operators;
+    mem_level *latest;        /* the level asked for last */
+    uint64_t claims;          /* wants looked at so far */
+    int64_t last_node;
+    pawl_id last_id;          /* drawn by the store */
+    mem_number numbers[ID_NUMBER_MAX + 1];
+    mem_minute *minutes[MINUTES];
+};
+
+typedef struct mem_handle {
+    pawl_store base;
+    mem *m;
+    list link;
+    pawl_clock clock;
+    int fd;                   /* -1: nobody else can commit */
+    bool signalled;           /* readable, and not looked at yet */
+    const pawl_allocator *allocator; /* of the handle itself */
+} mem_handle;
+
+static inline mem_handle *handle_of(pawl_store *store) { return (mem_handle *)store; }
+static inline mem *mem_enter(pawl_store *store)
+{
+    mem *m = handle_of(store)->m;
+    pthread_mutex_lock(&m->lock);
+    return m;
+}
+static inline void mem_exit(mem *m) { pthread_mutex_unlock(&m->lock); }
+static inline int64_t mem_now(pawl_store *store) { return handle_of(store)->clock.wall_us(handle_of(store)->clock.ctx); }
+static inline int64_t mem_boot(pawl_store *store) { return handle_of(store)->clock.boot_us(handle_of(store)->clock.ctx); }
+static inline int64_t mem_add(int64_t a, int64_t b) /* b >= 0; stays at the end of time */
+{
+    return a > INT64_MAX - b ? INT64_MAX : a + b;
+}
+static inline bool mem_live(const mem_task *t) { return !pawl_state_terminal((pawl_state)t->state); }
+static inline int mem_spawns(const pawl_op *op) { return op->kind == PAWL_OP_FINISH ? op->u.finish.spawns_count : 0; }
+static inline int64_t queue_depth(const mem_queue *q) { return q->waiting + q->pending + q->leased; }
+
+/* memory.c */
+pawl_status mem_no_memory(pawl_error *err);
+void mem_wake_others(mem_handle *h);
+mem_node *mem_find_node(const mem *m, int64_t id);
+void mem_node_named(mem_node *n);
+void mem_node_unnamed(mem *m, mem_node *n);
+void mem_node_beat(mem_node *n, int64_t boot_us);
+void mem_node_die(mem_node *n, int64_t now_us);
+bool mem_node_lapsed(const mem_node *n, int64_t boot_us);
+bool mem_node_gone(const mem_node *n); /* alive by its row, but its handle is closed */
+
+/* memory_pool.c */
+void pool_init(mem_pool *p, size_t size);
+void pool_done(mem_pool *p, const pawl_allocator *a);
+bool pool_reserve(mem_pool *p, const pawl_allocator *a, size_t count); /* so many pool_get will succeed */
+void *pool_get(mem_pool *p);                                           /* zeroed; reserved before */
+void pool_put(mem_pool *p, void *block);
+
+/* memory_task.c */
+typedef enum mem_rank { ROW_CHANGE, ROW_END, ROW_ERROR } mem_rank; /* of an audit row: kept by level full; minimal too; errors too */
+
+typedef struct mem_note { /* about a change of state */
+    int64_t now_us;
+    pawl_audit audit;     /* DEFAULT: the task's own level */
+    mem_rank rank;
+    const char *detail;   /* see mem_row */
+} mem_note;
+
+extern mem_ending mem_poisoned;                                        /* reason "rescued_too_often"; not freed */
+
+void mem_init_trees(mem *m);
+mem_task *mem_find(const mem *m, pawl_id id);
+mem_task *mem_find_live(const mem *m, pawl_id id);
+mem_task *mem_after(const mem *m, pawl_id id, bool upwards);           /* the nearest with a greater (smaller) id */
+mem_task *mem_by_key(const mem *m, const char *tenant, const char *key);
+pawl_id mem_draw_id(mem *m, int64_t now_us);
+mem_task *mem_create(mem *m, pawl_id id, pawl_body *body, mem_level *level, pawl_audit audit, int64_t now_us);
+void mem_take_key(mem *m, mem_task *t);
+void mem_move(mem *m, mem_task *t, task_why why, mem_note note);
+void mem_lease(mem *m, mem_task *t, mem_node *n, task_why why, mem_note note); /* of a task that stands nowhere */
+void mem_place(mem *m, mem_task *t);
+void mem_unplace(mem *m, mem_task *t);
+void mem_set_node(mem *m, mem_task *t, mem_node *n);
+void mem_take_back(mem *m, mem_task *t, mem_note note);
+void mem_record_run(mem *m, mem_task *t, const pawl_execution *run, mem_ending *ending, mem_log *log, bool last, int64_t now_us);
+void mem_ask_cancel(mem_task *t);
+void mem_forget(mem *m, mem_task *t);                                  /* frees a finished task and all that hangs on it */
+void mem_forget_row(mem *m, mem_row *row);
+void mem_forget_log(mem *m, mem_log *log);
+const char *mem_display(const mem_task *t, int64_t now_us, int64_t boot_us);
+static inline mem_task *task_of_order(const tree_node *node) { return container_of(node, mem_task, place.order); }
+static inline mem_task *task_of_id(const tree_node *node) { return container_of(node, mem_task, by_id); }
+static inline mem_level *level_of(const tree_node *node) { return container_of(node, mem_level, by_priority); }
+
+/* memory_queue.c */
+mem_queue *mem_queue_get(mem *m, const char *name);                    /* makes it; NULL: no memory */
+mem_queue *mem_queue_find(const mem *m, const char *name);
+mem_kind *mem_kind_find(const mem *m, const char *queue, const char *type);
+mem_level *mem_level_get(mem *m, const char *queue, const char *type, int priority); /* used once more; NULL: no memory */
+void mem_level_drop(mem *m, mem_level *level);
+tree_node *mem_first_after(const tree *ready, int64_t at_us);          /* the first task of a ready tree due later than that */
+
+/* memory_receipt.c */
+mem_receipt *mem_receipt_get(mem *m, const pawl_batch *batch, int count); /* made, with room; NULL: no memory */
+void mem_receipt_write(mem_receipt *r, const pawl_batch *batch);
+/* *done: it was applied before, and its results are answered. */
+pawl_status mem_receipt_check(const mem *m, pawl_batch *batch, bool *done, pawl_error *err);
+
+/* memory_prepare.c */
+typedef struct mem_prep { /* what one operation brings along; what is not used is freed */
+    pawl_body *body;
+    mem_level *level;
+    mem_ending *ending;
+    mem_log *log;
+    mem_resolution *resolution;
+    mem_operator *operator;
+    mem_queue *queue;
+    char *text;
+} mem_prep;
+
+int mem_prep_count(const pawl_batch *batch); /* operations, spawns included */
+bool mem_prepare(mem *m, const pawl_batch *batch, mem_prep *preps, int64_t now_us);
+void mem_unprepare(mem *m, mem_prep *preps, int count);
+
+/* memory_stats.c */
+bool mem_minute_ready(mem *m, int64_t now_us);
+mem_minute *mem_minute_of(mem *m, int64_t now_us); /* made ready before */
+void mem_count_run(mem *m, const mem_task *t, const pawl_execution *run, int64_t now_us);
+pawl_status mem_stats(mem *m, int64_t window_us, int64_t now_us, int64_t boot_us, pawl_arena *arena, pawl_stats **out);
+
+/* The callbacks. */
+pawl_status memory_apply(pawl_store *store, pawl_batch *batch, pawl_arena *arena, pawl_error *err);
+pawl_status memory_claim(pawl_store *store, pawl_claim *call, pawl_arena *arena, pawl_error *err);
+pawl_status memory_renew(pawl_store *store, pawl_renewal *call, pawl_error *err);
+pawl_status memory_held(pawl_store *store, int64_t node, pawl_lease **leases, int *count, pawl_arena *arena, pawl_error *err);
+pawl_status memory_rescue(pawl_store *store, pawl_rescue *call, pawl_error *err);
+pawl_status memory_sweep(pawl_store *store, pawl_sweep *call, pawl_error *err);
+pawl_status memory_read(pawl_store *store, pawl_query *query, pawl_arena *arena, pawl_error *err);
+
+#endif

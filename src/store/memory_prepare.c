@@ -1,0 +1,161 @@
+/* What a batch needs, allocated before anything changes: copies of bodies and texts, rows from the pools, levels, the minute. The
+ * operations then take what they use; the rest is freed.
+ */
+#include "store/memory.h"
+
+static size_t text_size(const char *text)
+{
+    return text ? strlen(text) + 1 : 0;
+}
+
+static char *put_text(char **at, const char *text)
+{
+    if (!text) return NULL;
+    size_t size = strlen(text) + 1;
+    char *copy = memcpy(*at, text, size);
+    *at += size;
+    return copy;
+}
+
+/* Stored bodies borrow what the store has anyway: most of history is bodies. */
+static bool want_body(mem *m, const pawl_body *from, mem_prep *p)
+{
+    static const char json[] = "application/json";
+    if (!from || !from->type || !from->type[0] || !from->queue || !from->queue[0]) return true; /* REFUSED */
+    if (!(p->level = mem_level_get(m, from->queue, from->type, from->priority))) return false;
+    pawl_body own = *from;
+    bool is_json = from->content_type && strcmp(from->content_type, json) == 0;
+    own.type = own.queue = NULL;
+    if (from->tenant && !from->tenant[0]) own.tenant = NULL;
+    if (is_json) own.content_type = NULL;
+    if (!(p->body = pawl_body_copy(&m->allocator, &own))) return false;
+    p->body->type = p->level->kind->type;
+    p->body->queue = p->level->kind->queue->name;
+    if (is_json) p->body->content_type = json;
+    return true;
+}
+
+static bool want_ending(mem *m, const pawl_op *op, const pawl_execution *run, mem_prep *p)
+{
+    bool finish = op->kind == PAWL_OP_FINISH;
+    const char *reason = finish ? op->u.finish.reason : NULL;
+    const char *type = finish ? op->u.finish.result_type : NULL, *ref = finish ? op->u.finish.result_ref : NULL;
+    pawl_bytes result = finish ? op->u.finish.result : (pawl_bytes){0};
+    if (!run->code && !run->error && !reason && !type && !ref && !result.data) return true;
+    mem_ending *e = alloc_new(&m->allocator, sizeof *e + text_size(run->code) + text_size(run->error) + text_size(reason) +
+                                                 text_size(type) + text_size(ref) + result.len + 1);
+    if (!e) return false;
+    char *at = (char *)(e + 1);
+    e->code = put_text(&at, run->code);
+    e->error = put_text(&at, run->error);
+    e->reason = put_text(&at, reason);
+    e->result_type = put_text(&at, type);
+    e->result_ref = put_text(&at, ref);
+    if (result.data) e->result = (pawl_bytes){memcpy(at, result.data, result.len), result.len};
+    p->ending = e;
+    return true;
+}
+
+static bool want_run(mem *m, const pawl_op *op, const pawl_execution *run, mem_prep *p)
+{
+    if (run->progress_text && !(p->text = alloc_str(&m->allocator, run->progress_text))) return false;
+    if (run->log.len > 0) {
+        if (!(p->log = m->allocator.alloc(m->allocator.ctx, sizeof *p->log + run->log.len + 1))) return false;
+        *p->log = (mem_log){.len = run->log.len};
+        memcpy(p->log->bytes, run->log.data, run->log.len);
+        p->log->bytes[run->log.len] = '\0';
+    }
+    return want_ending(m, op, run, p);
+}
+
+static bool want_resolution(mem *m, const char *by, const char *note, mem_prep *p)
+{
+    mem_resolution *r = alloc_new(&m->allocator, sizeof *r + text_size(by) + text_size(note));
+    if (!r) return false;
+    char *at = (char *)(r + 1);
+    r->by = put_text(&at, by);
+    r->note = put_text(&at, note);
+    p->resolution = r;
+    return true;
+}
+
+static bool want_operator(mem *m, const pawl_op *op, const char *what, int64_t now_us, mem_prep *p)
+{
+    if (!op->by) return true;
+    mem_operator *o = alloc_new(&m->allocator, sizeof *o + text_size(op->by) + text_size(what));
+    if (!o) return false;
+    char *at = (char *)(o + 1);
+    o->by = put_text(&at, op->by);
+    o->what = put_text(&at, what);
+    o->at_us = now_us;
+    o->kind = op->kind;
+    o->id = op->id;
+    p->operator = o;
+    return true;
+}
+
+static bool want_retry(mem *m, const pawl_op *op, mem_prep *p)
+{
+    mem_task *old = mem_find(m, op->id);
+    if (!old) return true;
+    return want_body(m, old->body, p) && want_resolution(m, op->by, NULL, p);
+}
+
+static bool prepare_op(mem *m, const pawl_op *op, mem_prep *p, int64_t now_us)
+{
+    switch (op->kind) {
+    case PAWL_OP_INSERT: return want_body(m, op->u.insert.body, p);
+    case PAWL_OP_FINISH: return want_run(m, op, &op->u.finish.run, p);
+    case PAWL_OP_RELEASE: return want_run(m, op, &op->u.release.run, p);
+    case PAWL_OP_PROGRESS: return !op->u.progress.text || (p->text = alloc_str(&m->allocator, op->u.progress.text));
+    case PAWL_OP_CANCEL: return want_operator(m, op, NULL, now_us, p);
+    case PAWL_OP_RETRY: return want_retry(m, op, p) && want_operator(m, op, NULL, now_us, p);
+    case PAWL_OP_ACK: return want_resolution(m, op->by, op->u.ack.note, p) && want_operator(m, op, op->u.ack.note, now_us, p);
+    case PAWL_OP_QUEUE:
+        return (p->queue = mem_queue_get(m, op->u.queue.queue)) && want_operator(m, op, op->u.queue.queue, now_us, p);
+    default: return true;
+    }
+}
+
+int mem_prep_count(const pawl_batch *batch)
+{
+    int count = batch->count;
+    for (int i = 0; i < batch->count; i++) count += mem_spawns(batch->ops[i]);
+    return count;
+}
+
+/* At most one new task, one key, one attempt and two rows (taken back, then cancelled) per operation. */
+static bool reserve(mem *m, int count, int64_t now_us)
+{
+    size_t n = (size_t)count;
+    const pawl_allocator *a = &m->allocator;
+    return pool_reserve(&m->tasks, a, n) && pool_reserve(&m->keys, a, n) && pool_reserve(&m->attempts, a, n) &&
+           pool_reserve(&m->rows, a, 2 * n) && mem_minute_ready(m, now_us);
+}
+
+bool mem_prepare(mem *m, const pawl_batch *batch, mem_prep *preps, int64_t now_us)
+{
+    if (!reserve(m, mem_prep_count(batch), now_us)) return false;
+    mem_prep *p = preps;
+    for (int i = 0; i < batch->count; i++) {
+        const pawl_op *op = batch->ops[i];
+        if (!prepare_op(m, op, p++, now_us)) return false;
+        for (int k = 0; k < mem_spawns(op); k++)
+            if (!prepare_op(m, &op->u.finish.spawns[k], p++, now_us)) return false;
+    }
+    return true;
+}
+
+void mem_unprepare(mem *m, mem_prep *preps, int count)
+{
+    const pawl_allocator *a = &m->allocator;
+    for (mem_prep *p = preps; p < preps + count; p++) {
+        if (p->level) mem_level_drop(m, p->level);
+        alloc_free(a, p->body);
+        alloc_free(a, p->ending);
+        alloc_free(a, p->log);
+        alloc_free(a, p->resolution);
+        alloc_free(a, p->operator);
+        alloc_free(a, p->text);
+    }
+}

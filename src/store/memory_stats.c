@@ -1,0 +1,168 @@
+/* Rollups: what happened in each minute, kept for two days, and the numbers made of them.
+ *
+ * Durations are counted in buckets of two to the octave; a percentile answers its bucket's geometric middle, so it is off by a
+ * factor of at most 2^(1/4).
+ */
+#include "store/memory.h"
+#include <stdlib.h>
+
+#define DUE_MAX 10000
+
+static int64_t minute_number(int64_t now_us)
+{
+    return now_us / PAWL_MINUTE;
+}
+
+static size_t slot_of(int64_t minute)
+{
+    return (size_t)(minute % MINUTES + (minute < 0 ? MINUTES : 0)) % MINUTES;
+}
+
+bool mem_minute_ready(mem *m, int64_t now_us)
+{
+    int64_t number = minute_number(now_us);
+    mem_minute **slot = &m->minutes[slot_of(number)];
+    if (!*slot && !(*slot = alloc_new(&m->allocator, sizeof **slot))) return false;
+    if ((*slot)->minute != number) **slot = (mem_minute){.minute = number};
+    return true;
+}
+
+mem_minute *mem_minute_of(mem *m, int64_t now_us)
+{
+    return m->minutes[slot_of(minute_number(now_us))];
+}
+
+/* Bucket 0 is 0 and 1; then [2^k, 2^k * sqrt 2) and [2^k * sqrt 2, 2^(k+1)) in turn. */
+static int bucket_of(int64_t us)
+{
+    if (us < 2) return 0;
+    int octave = 63 - __builtin_clzll((unsigned long long)us);
+    int64_t middle = (int64_t)(1.4142135623730951 * (double)(INT64_C(1) << octave));
+    int bucket = 2 * octave + (us > middle) - 1;
+    return bucket < BUCKETS ? bucket : BUCKETS - 1;
+}
+
+static int64_t bucket_value(int bucket)
+{
+    if (bucket == 0) return 1;
+    int octave = (bucket + 1) / 2;
+    double low = (double)(INT64_C(1) << octave) * ((bucket + 1) % 2 ? 1.4142135623730951 : 1.0);
+    return (int64_t)(low * 1.189207115002721);
+}
+
+void mem_count_run(mem *m, const mem_task *t, const pawl_execution *run, int64_t now_us)
+{
+    mem_minute *minute = mem_minute_of(m, now_us);
+    minute->wait[bucket_of(run->started_us - t->run_at_us)]++;
+    minute->run[bucket_of(run->finished_us - run->started_us)]++;
+}
+
+static int64_t percentile(const int64_t counts[BUCKETS], int percent)
+{
+    int64_t total = 0, seen = 0;
+    for (int i = 0; i < BUCKETS; i++) total += counts[i];
+    int64_t rank = (total * percent + 99) / 100;
+    for (int i = 0; i < BUCKETS; i++)
+        if ((seen += counts[i]) >= rank && counts[i]) return bucket_value(i);
+    return 0;
+}
+
+static void add_minute(pawl_stats *s, const mem_minute *minute, int64_t wait[BUCKETS], int64_t run[BUCKETS])
+{
+    s->dispatched += minute->dispatched;
+    s->succeeded += minute->succeeded;
+    s->failed += minute->failed;
+    s->cancelled += minute->cancelled;
+    s->retried += minute->retried;
+    s->rescued += minute->rescued;
+    for (int i = 0; i < BUCKETS; i++) {
+        wait[i] += minute->wait[i];
+        run[i] += minute->run[i];
+    }
+}
+
+static void sum_window(const mem *m, pawl_stats *s)
+{
+    int64_t wait[BUCKETS] = {0}, run[BUCKETS] = {0};
+    int64_t last = minute_number(s->now_us), first = minute_number(s->now_us - s->window_us);
+    for (int i = 0; i < MINUTES; i++) {
+        const mem_minute *minute = m->minutes[i];
+        if (minute && minute->minute >= first && minute->minute <= last) add_minute(s, minute, wait, run);
+    }
+    s->wait_p50_us = percentile(wait, 50);
+    s->wait_p99_us = percentile(wait, 99);
+    s->run_p50_us = percentile(run, 50);
+    s->run_p99_us = percentile(run, 99);
+}
+
+static void count_due(const mem_queue *q, int64_t now_us, pawl_queue_info *info)
+{
+    list_each(link, &q->kinds) {
+        const mem_kind *k = container_of(link, mem_kind, link);
+        for (tree_node *l = k->levels.first; l; l = tree_next(l)) {
+            for (int i = 0; i < SUSPICIONS; i++) {
+                const tree_node *node = level_of(l)->ready[i].first;
+                int64_t oldest = node ? task_of_order(node)->run_at_us : INT64_MAX;
+                if (oldest <= now_us && (!info->oldest_due_us || oldest < info->oldest_due_us)) info->oldest_due_us = oldest;
+                for (; node && info->due < DUE_MAX && task_of_order(node)->run_at_us <= now_us; node = tree_next(node)) info->due++;
+            }
+        }
+    }
+}
+
+static bool names_queue(const char *names, const char *queue)
+{
+    size_t len = strlen(queue);
+    for (const char *at = names; *at; at += strcspn(at, ","), at += *at == ',')
+        if (strncmp(at, queue, len) == 0 && (at[len] == ',' || at[len] == '\0')) return true;
+    return false;
+}
+
+static bool served(const mem *m, const char *queue, int64_t boot_us)
+{
+    list_each(link, &m->node_list) {
+        const mem_node *n = container_of(link, mem_node, link);
+        bool living = n->alive && (n->handle || !mem_node_lapsed(n, boot_us));
+        if (living && names_queue(n->queues, queue)) return true;
+    }
+    return false;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const pawl_queue_info *)a)->name, ((const pawl_queue_info *)b)->name);
+}
+
+static bool add_queue(const mem *m, const mem_queue *q, pawl_stats *s, pawl_queue_info *info, int64_t boot_us, pawl_arena *arena)
+{
+    if (!(info->name = pawl_arena_str(arena, q->name))) return false;
+    info->paused = q->paused;
+    info->served = served(m, q->name, boot_us);
+    info->waiting = q->waiting;
+    info->pending = q->pending;
+    info->leased = q->leased;
+    info->failed = q->failed;
+    count_due(q, s->now_us, info);
+    s->waiting += q->waiting;
+    s->pending += q->pending;
+    s->leased += q->leased;
+    s->dead += q->failed;
+    return true;
+}
+
+pawl_status mem_stats(mem *m, int64_t window_us, int64_t now_us, int64_t boot_us, pawl_arena *arena, pawl_stats **out)
+{
+    pawl_stats *s = pawl_arena_alloc(arena, sizeof *s);
+    pawl_queue_info *queues = pawl_arena_alloc(arena, m->queues.count * sizeof *queues);
+    if (!s || !queues) return PAWL_NO_MEMORY;
+    s->now_us = now_us;
+    s->window_us = window_us > 0 ? (window_us + PAWL_MINUTE - 1) / PAWL_MINUTE * PAWL_MINUTE : PAWL_HOUR;
+    s->queues = queues;
+    list_each(link, &m->queue_list) {
+        if (!add_queue(m, container_of(link, mem_queue, link), s, &queues[s->queues_count++], boot_us, arena)) return PAWL_NO_MEMORY;
+    }
+    if (s->queues_count > 1) qsort(queues, s->queues_count, sizeof *queues, by_name);
+    sum_window(m, s);
+    *out = s;
+    return PAWL_OK;
+}

@@ -1,0 +1,136 @@
+/* Retention in the memory store: one small step at a time, oldest first of each kind.
+ *
+ * Audit rows, logs and the operator log are looked at in the order in which they were written, which is their order by time unless the
+ * wall clock was set back; then some go a little later.
+ */
+#include "store/memory.h"
+
+typedef struct sweeping {
+    mem *m;
+    pawl_sweep *call;
+    int64_t now_us;
+    int64_t left; /* rows this step may still remove */
+} sweeping;
+
+/* Whether a row of that age goes now. If not, it says when, unless rows of the kind are kept for ever. */
+static bool falls_due(sweeping *s, int64_t since_us, int64_t keep_us)
+{
+    if (keep_us < 0) return false;
+    int64_t left = mem_add(since_us, keep_us) - s->now_us;
+    if (left <= 0 && s->left > 0) {
+        s->left--;
+        s->call->removed++;
+        return true;
+    }
+    if (left <= 0) s->call->more = true;
+    else if (s->call->next_us < 0 || left < s->call->next_us) s->call->next_us = left;
+    return false;
+}
+
+static void sweep_tasks(sweeping *s, mem_age age, int64_t keep_us)
+{
+    tree_node *node;
+    while ((node = s->m->aged[age].first)) {
+        mem_task *t = task_of_order(node);
+        if (!falls_due(s, age == AGE_RESOLVED ? t->resolution->resolved_us : t->finished_us, keep_us)) return;
+        mem_forget(s->m, t);
+    }
+}
+
+static void sweep_rows(sweeping *s)
+{
+    while (!list_empty(&s->m->rows_by_age)) {
+        mem_row *row = container_of(s->m->rows_by_age.next, mem_row, age);
+        if (!falls_due(s, row->at_us, s->call->keep_audit_us)) return;
+        mem_forget_row(s->m, row);
+    }
+}
+
+static void sweep_logs(sweeping *s)
+{
+    while (!list_empty(&s->m->logs_by_age)) {
+        mem_log *log = container_of(s->m->logs_by_age.next, mem_log, age);
+        if (!falls_due(s, log->at_us, s->call->keep_logs_us)) return;
+        mem_forget_log(s->m, log);
+    }
+}
+
+static void sweep_operators(sweeping *s)
+{
+    while (!list_empty(&s->m->operators)) {
+        mem_operator *o = container_of(s->m->operators.next, mem_operator, age);
+        if (!falls_due(s, o->at_us, s->call->keep_audit_us)) return;
+        list_remove(&o->age);
+        alloc_free(&s->m->allocator, o);
+    }
+}
+
+/* A dead node that nothing names any more. It keeps its memory as long as history points at its name. */
+static void sweep_nodes(sweeping *s)
+{
+    list_each(link, &s->m->node_list) {
+        mem_node *n = container_of(link, mem_node, link);
+        if (n->alive || n->swept || n->leases > 0 || !falls_due(s, n->died_us, RECEIPT_US)) continue;
+        n->swept = true;
+        map_remove(&s->m->nodes, &n->by_id);
+        n->names++;
+        mem_node_unnamed(s->m, n);
+    }
+}
+
+static int64_t receipt_since(const sweeping *s, const mem_receipt *r)
+{
+    const mem_node *n = mem_find_node(s->m, r->node);
+    if (!n) return r->used_us;
+    return n->alive ? INT64_MAX : n->died_us;
+}
+
+static void sweep_receipts(sweeping *s)
+{
+    map_each(node, &s->m->receipts) {
+        mem_receipt *r = container_of(node, mem_receipt, by_lane);
+        int64_t since_us = receipt_since(s, r);
+        if (since_us == INT64_MAX || !falls_due(s, since_us, RECEIPT_US)) continue;
+        map_remove(&s->m->receipts, &r->by_lane);
+        alloc_free(&s->m->allocator, r->results);
+        alloc_free(&s->m->allocator, r);
+    }
+}
+
+static bool fails_before(const tree_node *node, const void *key)
+{
+    return task_of_order(node)->finished_us < *(const int64_t *)key;
+}
+
+/* Dead letters that go within a week. */
+static int64_t count_expiring(const mem *m, int64_t now_us, int64_t keep_us)
+{
+    if (keep_us < 0) return 0;
+    int64_t count = 0, until_us = mem_add(now_us, 7 * PAWL_DAY) - keep_us;
+    const tree_node *end = tree_from(&m->aged[AGE_FAILED], fails_before, &until_us);
+    for (const tree_node *node = m->aged[AGE_FAILED].first; node && node != end; node = tree_next(node)) count++;
+    return count;
+}
+
+pawl_status memory_sweep(pawl_store *store, pawl_sweep *call, pawl_error *err)
+{
+    (void)err;
+    mem *m = mem_enter(store);
+    sweeping s = {.m = m, .call = call, .now_us = mem_now(store), .left = call->limit > 0 ? call->limit : 1000};
+    call->removed = 0;
+    call->more = false;
+    call->next_us = -1;
+    sweep_tasks(&s, AGE_SUCCEEDED, call->keep_succeeded_us);
+    sweep_tasks(&s, AGE_CANCELLED, call->keep_cancelled_us);
+    sweep_tasks(&s, AGE_RESOLVED, call->keep_resolved_us);
+    sweep_tasks(&s, AGE_FAILED, call->keep_failed_us);
+    sweep_rows(&s);
+    sweep_logs(&s);
+    sweep_operators(&s);
+    sweep_receipts(&s);
+    sweep_nodes(&s);
+    if (call->more) call->next_us = 0;
+    call->expiring = count_expiring(m, s.now_us, call->keep_failed_us);
+    mem_exit(m);
+    return PAWL_OK;
+}

@@ -1,0 +1,390 @@
+/* One task in the memory store: where it stands (mem_place), how its state changes (mem_move), what it leaves behind. */
+#include "store/memory.h"
+
+/* ---- orders ---------------------------------------------------------------------------------------------------------------- */
+
+static bool id_before(const tree_node *a, const tree_node *b)
+{
+    return task_of_id(a)->id < task_of_id(b)->id;
+}
+
+static bool finished_before(const tree_node *a, const tree_node *b)
+{
+    const mem_task *x = task_of_order(a), *y = task_of_order(b);
+    return x->finished_us != y->finished_us ? x->finished_us < y->finished_us : x->id < y->id;
+}
+
+static bool resolved_before(const tree_node *a, const tree_node *b)
+{
+    const mem_task *x = task_of_order(a), *y = task_of_order(b);
+    int64_t xs = x->resolution->resolved_us, ys = y->resolution->resolved_us;
+    return xs != ys ? xs < ys : x->id < y->id;
+}
+
+void mem_init_trees(mem *m)
+{
+    tree_init(&m->all, id_before);
+    tree_init(&m->aged[AGE_SUCCEEDED], finished_before);
+    tree_init(&m->aged[AGE_CANCELLED], finished_before);
+    tree_init(&m->aged[AGE_FAILED], finished_before);
+    tree_init(&m->aged[AGE_RESOLVED], resolved_before);
+}
+
+/* ---- finding ---------------------------------------------------------------------------------------------------------------------- */
+
+mem_task *mem_find_live(const mem *m, pawl_id id)
+{
+    map_node *node = map_get(&m->live, (uint64_t)id);
+    return node ? container_of(node, mem_task, live) : NULL;
+}
+
+static bool id_below(const tree_node *node, const void *key)
+{
+    return task_of_id(node)->id < *(const pawl_id *)key;
+}
+
+mem_task *mem_find(const mem *m, pawl_id id)
+{
+    mem_task *t = mem_find_live(m, id);
+    if (t || !m->all.last || id > task_of_id(m->all.last)->id) return t;
+    tree_node *node = tree_from(&m->all, id_below, &id);
+    return node && task_of_id(node)->id == id ? task_of_id(node) : NULL;
+}
+
+mem_task *mem_after(const mem *m, pawl_id id, bool upwards)
+{
+    pawl_id key = upwards && id < INT64_MAX ? id + 1 : id;
+    tree_node *node = tree_from(&m->all, id_below, &key);
+    if (!upwards) node = node ? tree_prev(node) : m->all.last;
+    return node ? task_of_id(node) : NULL;
+}
+
+static uint64_t key_hash(const char *tenant, const char *key)
+{
+    return hash_bytes(key, strlen(key), hash_bytes(tenant, strlen(tenant), 0));
+}
+
+static mem_key *key_find(const mem *m, const char *tenant, const char *key)
+{
+    for (map_node *node = map_get(&m->by_key, key_hash(tenant, key)); node; node = map_next(node)) {
+        mem_key *k = container_of(node, mem_key, by_hash);
+        const pawl_body *body = k->task->body;
+        if (strcmp(body->key, key) == 0 && strcmp(body->tenant, tenant) == 0) return k;
+    }
+    return NULL;
+}
+
+mem_task *mem_by_key(const mem *m, const char *tenant, const char *key)
+{
+    mem_key *k = key_find(m, tenant, key);
+    return k ? k->task : NULL;
+}
+
+/* ---- creation ---------------------------------------------------------------------------------------------------------------------- */
+
+pawl_id mem_draw_id(mem *m, int64_t now_us)
+{
+    int64_t ms = now_us / PAWL_MILLISECOND - PAWL_EPOCH_MS;
+    pawl_id id = id_make(ms > 0 ? ms : 1, 0, 0);
+    do {
+        pawl_id next = m->last_id + 1;
+        if (id_number(next) != 0) next = id_make(id_ms(m->last_id) + 1, 0, 0);
+        m->last_id = id > m->last_id ? id : next;
+    } while (mem_find(m, m->last_id));
+    return m->last_id;
+}
+
+void mem_take_key(mem *m, mem_task *t)
+{
+    if (!t->body->key) return;
+    mem_key *k = key_find(m, t->body->tenant, t->body->key);
+    if (k) {
+        k->task->key = NULL;
+    } else {
+        k = pool_get(&m->keys);
+        map_put(&m->by_key, &k->by_hash, key_hash(t->body->tenant, t->body->key));
+    }
+    k->task = t;
+    t->key = k;
+}
+
+mem_task *mem_create(mem *m, pawl_id id, pawl_body *body, mem_level *level, pawl_audit audit, int64_t now_us)
+{
+    mem_task *t = pool_get(&m->tasks);
+    t->id = id;
+    t->body = body;
+    body->id = id;
+    body->created_us = now_us;
+    t->level = level;
+    t->kind = level->kind;
+    t->audit = (unsigned char)(audit == PAWL_AUDIT_DEFAULT ? PAWL_AUDIT_FULL : audit);
+    t->progress = -1;
+    tree_insert(&m->all, &t->by_id);
+    map_put(&m->live, &t->live, (uint64_t)id);
+    mem_take_key(m, t);
+    mem_minute_of(m, now_us)->dispatched++;
+    return t;
+}
+
+/* ---- where it stands ----------------------------------------------------------------------------------------------------------------- */
+
+static tree *ready_of(const mem_task *t)
+{
+    return &t->level->ready[t->suspect ? 1 + t->solo : 0];
+}
+
+static tree *aged_of(mem *m, const mem_task *t)
+{
+    if (t->state == PAWL_SUCCEEDED) return &m->aged[AGE_SUCCEEDED];
+    if (t->state == PAWL_CANCELLED) return &m->aged[AGE_CANCELLED];
+    return &m->aged[t->resolution ? AGE_RESOLVED : AGE_FAILED];
+}
+
+static int64_t *counter_of(const mem_task *t)
+{
+    mem_queue *q = t->kind->queue;
+    switch (t->state) {
+    case PAWL_WAITING: return &q->waiting;
+    case PAWL_PENDING: return &q->pending;
+    case PAWL_LEASED: return &q->leased;
+    case PAWL_FAILED: return t->resolution ? NULL : &q->failed;
+    default: return NULL;
+    }
+}
+
+static void hold(mem *m, mem_task *t)
+{
+    mem_node *n = t->node;
+    list_append(t->cancel_asked ? &n->asked : &n->leased, &t->place.lease);
+    if (n->leases++ == 0) list_append(&m->holding, &n->holding);
+}
+
+static void let_go(mem_task *t)
+{
+    mem_node *n = t->node;
+    list_remove(&t->place.lease);
+    if (--n->leases == 0) list_remove(&n->holding);
+    if (t->marked && n->alive) n->marked--;
+}
+
+void mem_place(mem *m, mem_task *t)
+{
+    int64_t *counter = counter_of(t);
+    if (counter) ++*counter;
+    if (t->state == PAWL_PENDING) tree_insert(ready_of(t), &t->place.order);
+    else if (t->state == PAWL_LEASED) hold(m, t);
+    else if (!mem_live(t)) tree_insert(aged_of(m, t), &t->place.order);
+}
+
+void mem_unplace(mem *m, mem_task *t)
+{
+    int64_t *counter = counter_of(t);
+    if (counter) --*counter;
+    if (t->state == PAWL_PENDING) tree_remove(ready_of(t), &t->place.order);
+    else if (t->state == PAWL_LEASED) let_go(t);
+    else if (t->state != PAWL_STATE_NONE && !mem_live(t)) tree_remove(aged_of(m, t), &t->place.order);
+}
+
+void mem_set_node(mem *m, mem_task *t, mem_node *n)
+{
+    if (n) mem_node_named(n);
+    if (t->node) mem_node_unnamed(m, t->node);
+    t->node = n;
+}
+
+void mem_ask_cancel(mem_task *t)
+{
+    if (t->cancel_asked) return;
+    t->cancel_asked = true;
+    list_remove(&t->place.lease);
+    list_append(&t->node->asked, &t->place.lease);
+}
+
+/* ---- changes of state ------------------------------------------------------------------------------------------------------------------ */
+
+static bool row_kept(const mem_task *t, mem_note note)
+{
+    switch (note.audit == PAWL_AUDIT_DEFAULT ? (pawl_audit)t->audit : note.audit) {
+    case PAWL_AUDIT_MINIMAL: return note.rank >= ROW_END;
+    case PAWL_AUDIT_ERRORS: return note.rank == ROW_ERROR;
+    case PAWL_AUDIT_NONE: return false;
+    default: return true;
+    }
+}
+
+static void add_row(mem *m, mem_task *t, pawl_state from, mem_note note)
+{
+    mem_row *row = pool_get(&m->rows);
+    row->task = t;
+    row->at_us = note.now_us;
+    row->fence = t->fence;
+    row->detail = note.detail;
+    row->from = from;
+    row->to = (pawl_state)t->state;
+    if ((row->node = t->node)) mem_node_named(t->node);
+    row->next = t->rows ? t->rows->next : row;
+    if (t->rows) t->rows->next = row;
+    t->rows = row;
+    list_append(&m->rows_by_age, &row->age);
+}
+
+static void count_end(mem *m, const mem_task *t, int64_t now_us)
+{
+    mem_minute *minute = mem_minute_of(m, now_us);
+    if (t->state == PAWL_SUCCEEDED) minute->succeeded++;
+    else if (t->state == PAWL_FAILED) minute->failed++;
+    else minute->cancelled++;
+}
+
+static void end(mem *m, mem_task *t, int64_t now_us)
+{
+    t->finished_us = now_us;
+    map_remove(&m->live, &t->live);
+    mem_level_drop(m, t->level);
+    t->level = NULL;
+    count_end(m, t, now_us);
+}
+
+static void wait_again(mem *m, mem_task *t)
+{
+    mem_set_node(m, t, NULL);
+    alloc_free(&m->allocator, t->progress_text);
+    t->progress_text = NULL;
+    t->progress = -1;
+    t->started_us = 0;
+}
+
+/* The only place where a state changes. What decides the new place (run_at, suspicion, node) is set before. */
+static void arrive(mem *m, mem_task *t, task_why why, mem_note note)
+{
+    pawl_state from = (pawl_state)t->state, to = task_move(from, why);
+    CHECK(to != PAWL_STATE_NONE);
+    t->state = (unsigned char)to;
+    if (row_kept(t, note)) add_row(m, t, from, note);
+    if (from == PAWL_LEASED) t->marked = t->not_started = false;
+    if (to == PAWL_PENDING) wait_again(m, t);
+    if (!mem_live(t)) end(m, t, note.now_us);
+    mem_place(m, t);
+}
+
+void mem_move(mem *m, mem_task *t, task_why why, mem_note note)
+{
+    mem_unplace(m, t);
+    arrive(m, t, why, note);
+}
+
+void mem_lease(mem *m, mem_task *t, mem_node *n, task_why why, mem_note note)
+{
+    mem_set_node(m, t, n);
+    t->fence++;
+    t->started_us = note.now_us;
+    arrive(m, t, why, note);
+}
+
+/* A lease that has not started is taken back: its fence means nothing any more. */
+void mem_take_back(mem *m, mem_task *t, mem_note note)
+{
+    t->fence++;
+    note.detail = "taken back";
+    mem_move(m, t, TASK_AGAIN, note);
+}
+
+static void add_log(mem *m, mem_task *t, mem_log *log, int64_t now_us)
+{
+    log->task = t;
+    log->attempt = t->runs;
+    log->at_us = now_us;
+    log->next = t->logs ? t->logs->next : log;
+    if (t->logs) t->logs->next = log;
+    t->logs = log;
+    list_append(&m->logs_by_age, &log->age);
+}
+
+static void add_attempt(mem *m, mem_task *t, const pawl_execution *run, mem_ending *ending)
+{
+    mem_attempt *a = pool_get(&m->attempts);
+    *a = (mem_attempt){.node = t->node, .ending = ending, .started_us = run->started_us, .finished_us = run->finished_us,
+                       .fence = t->fence, .number = t->runs, .log_lines = run->log_lines, .outcome = run->outcome};
+    mem_node_named(t->node);
+    a->next = t->attempts ? t->attempts->next : a;
+    if (t->attempts) t->attempts->next = a;
+    t->attempts = a;
+}
+
+/* Writes down an execution; the last one stays with the task itself. Before the move that ends the lease. */
+void mem_record_run(mem *m, mem_task *t, const pawl_execution *run, mem_ending *ending, mem_log *log, bool last, int64_t now_us)
+{
+    t->runs++;
+    if (log) add_log(m, t, log, now_us);
+    if (run->finished_us) mem_count_run(m, t, run, now_us);
+    if (!last) {
+        add_attempt(m, t, run, ending);
+        return;
+    }
+    t->outcome = (unsigned char)run->outcome;
+    t->started_us = run->started_us;
+    t->run_finished_us = run->finished_us;
+    t->log_lines = run->log_lines;
+    t->ending = ending;
+}
+
+mem_ending mem_poisoned = {.reason = "rescued_too_often"};
+
+/* ---- forgetting -------------------------------------------------------------------------------------------------------------------------- */
+
+void mem_forget_row(mem *m, mem_row *row)
+{
+    mem_task *t = row->task;
+    CHECK(t->rows->next == row);
+    if (t->rows == row) t->rows = NULL;
+    else t->rows->next = row->next;
+    if (row->node) mem_node_unnamed(m, row->node);
+    list_remove(&row->age);
+    pool_put(&m->rows, row);
+}
+
+void mem_forget_log(mem *m, mem_log *log)
+{
+    mem_task *t = log->task;
+    CHECK(t->logs->next == log);
+    if (t->logs == log) t->logs = NULL;
+    else t->logs->next = log->next;
+    list_remove(&log->age);
+    alloc_free(&m->allocator, log);
+}
+
+static void forget_attempt(mem *m, mem_task *t)
+{
+    mem_attempt *a = t->attempts->next;
+    if (t->attempts == a) t->attempts = NULL;
+    else t->attempts->next = a->next;
+    mem_node_unnamed(m, a->node);
+    alloc_free(&m->allocator, a->ending);
+    pool_put(&m->attempts, a);
+}
+
+void mem_forget(mem *m, mem_task *t)
+{
+    mem_unplace(m, t);
+    tree_remove(&m->all, &t->by_id);
+    while (t->rows) mem_forget_row(m, t->rows->next);
+    while (t->logs) mem_forget_log(m, t->logs->next);
+    while (t->attempts) forget_attempt(m, t);
+    if (t->key) {
+        map_remove(&m->by_key, &t->key->by_hash);
+        pool_put(&m->keys, t->key);
+    }
+    mem_set_node(m, t, NULL);
+    alloc_free(&m->allocator, t->body);
+    if (t->ending != &mem_poisoned) alloc_free(&m->allocator, t->ending);
+    alloc_free(&m->allocator, t->resolution);
+    alloc_free(&m->allocator, t->progress_text);
+    pool_put(&m->tasks, t);
+}
+
+const char *mem_display(const mem_task *t, int64_t now_us, int64_t boot_us)
+{
+    if (t->state == PAWL_PENDING && t->run_at_us > now_us) return t->failures > 0 ? "retrying" : "scheduled";
+    if (t->state == PAWL_LEASED) return !t->node->alive || mem_node_lapsed(t->node, boot_us) ? "stale" : "running";
+    return pawl_state_name((pawl_state)t->state);
+}

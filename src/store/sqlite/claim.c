@@ -1,0 +1,275 @@
+/* claim: leases due tasks in the order priority, run_at, id.
+ *
+ * The ready index keeps the tasks of a queue in lanes, one per priority, class (ordinary, suspect, to run alone) and type, each in
+ * the order of run_at. A claim steps from lane to lane by one probe each, so neither future tasks of one priority nor types that the
+ * node does not know nor suspects that it may not have now stand in the way of others. Within one priority it takes the first few of
+ * every lane, sorts them and grants.
+ *
+ * A task whose body cannot be read is left where it is and counted; the fifth time it ends as failed.
+ */
+#include "base/alloc.h"
+#include "base/check.h"
+#include "core/task.h"
+#include "store/sqlite/inner.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define UNREADABLE_MAX 5
+
+typedef struct claiming {
+    tx *t;
+    pawl_claim *call;
+    pawl_want *want;
+    int want_index;
+    pawl_arena *arena;
+    int64_t *types;      /* of the want, sorted */
+    int types_count;
+    bool solo_taken;
+    int64_t priority;    /* of the candidates */
+    task_row *rows;      /* due tasks of one priority */
+    int count, room;
+} claiming;
+
+static const char what[] = "claim tasks in";
+
+/* ---- lanes --------------------------------------------------------------------------------------------------------------------------- */
+
+bool lane_next(conn *c, lane_key *lane)
+{
+    query q = query_on(c, SQL_lane_next);
+    put_int(&q, lane->queue_id);
+    put_int(&q, lane->priority);
+    put_int(&q, lane->class);
+    put_int(&q, lane->type_id);
+    bool found = query_row(&q);
+    if (found) {
+        lane->priority = get_int(&q);
+        lane->class = get_int(&q);
+        lane->type_id = get_int(&q);
+    }
+    query_end(&q);
+    return found;
+}
+
+static void put_lane(query *q, const lane_key *lane)
+{
+    put_int(q, lane->queue_id);
+    put_int(q, lane->priority);
+    put_int(q, lane->class);
+    put_int(q, lane->type_id);
+}
+
+static bool add_row(claiming *c, const task_row *row)
+{
+    if (c->count == c->room) {
+        int room = c->room ? c->room * 2 : 64;
+        task_row *grown = pawl_arena_alloc(c->arena, (size_t)room * sizeof *grown);
+        if (!grown) {
+            conn_note(c->t->c, SQLITE_NOMEM);
+            return false;
+        }
+        if (c->count) memcpy(grown, c->rows, (size_t)c->count * sizeof *grown);
+        c->rows = grown;
+        c->room = room;
+    }
+    c->rows[c->count++] = *row;
+    return true;
+}
+
+static task_row read_due(query *q, const lane_key *lane)
+{
+    task_row row = {.state = PAWL_PENDING, .queue_id = lane->queue_id, .type_id = lane->type_id};
+    row.priority = (int)lane->priority;
+    row.class = (int)lane->class;
+    row.id = get_int(q);
+    row.run_at_us = get_int(q);
+    row.fence = get_int(q);
+    row.runs = (int)get_int(q);
+    row.failures = (int)get_int(q);
+    row.interruptions = (int)get_int(q);
+    row.rescues = (int)get_int(q);
+    row.strikes = (int)get_int(q);
+    row.level = (int)get_int(q);
+    row.unreadable = (int)get_int(q);
+    return row;
+}
+
+/* One more than can be granted, so that it shows whether there are more. */
+static void due_of_lane(claiming *c, const lane_key *lane)
+{
+    query q = query_on(c->t->c, SQL_lane_due);
+    put_lane(&q, lane);
+    put_int(&q, c->t->now_us);
+    put_int(&q, c->want->free + c->want->prefetch - c->want->got + 1);
+    while (query_row(&q)) {
+        task_row row = read_due(&q, lane);
+        if (!add_row(c, &row)) break;
+    }
+    query_end(&q);
+}
+
+static void future_of_lane(claiming *c, const lane_key *lane)
+{
+    query q = query_on(c->t->c, SQL_lane_future);
+    put_lane(&q, lane);
+    put_int(&q, c->t->now_us);
+    int64_t due_us = query_row(&q) ? get_int(&q) : 0;
+    query_end(&q);
+    if (due_us && (!c->want->next_due_us || due_us < c->want->next_due_us)) c->want->next_due_us = due_us;
+}
+
+/* ---- granting -------------------------------------------------------------------------------------------------------------------------- */
+
+static int by_time(const void *a, const void *b)
+{
+    const task_row *x = a, *y = b;
+    if (x->run_at_us != y->run_at_us) return x->run_at_us < y->run_at_us ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Many lanes may bring far more than can be granted: the first ordinary ones are enough. */
+static void sort_rows(claiming *c)
+{
+    int enough = c->want->free + c->want->prefetch - c->want->got + 1, ordinary = 0, kept = 0;
+    if (c->count == 0) return;
+    qsort(c->rows, (size_t)c->count, sizeof *c->rows, by_time);
+    for (int i = 0; i < c->count; i++)
+        if (c->rows[i].class != CLASS_ORDINARY || ordinary++ < enough) c->rows[kept++] = c->rows[i];
+    c->count = kept;
+}
+
+static bool allowed(const claiming *c, const task_row *row)
+{
+    const pawl_want *w = c->want;
+    if (w->got >= w->free + w->prefetch) return false;
+    if (row->class == CLASS_ORDINARY) return true;
+    return w->got < w->free && (row->class == CLASS_SUSPECT || (w->solo && !c->solo_taken));
+}
+
+static void leave_unreadable(tx *t, const task_row *row)
+{
+    if (t->c->rc) return;
+    if (row->unreadable + 1 >= UNREADABLE_MAX) {
+        unreadable_put(t, row);
+        return;
+    }
+    query q = query_on(t->c, SQL_live_unreadable);
+    put_int(&q, row->id);
+    query_run(&q);
+}
+
+static void grant(claiming *c, task_row *row)
+{
+    tx *t = c->t;
+    pawl_body *body = body_get(t->c, c->call->allocator, row->id);
+    if (!body) {
+        leave_unreadable(t, row);
+        return;
+    }
+    live_drop(t, row);
+    row->state = task_move(row->state, TASK_GRANTED);
+    CHECK(row->state == PAWL_LEASED);
+    row->fence++;
+    row->node = t->node;
+    row->leased_us = t->now_us;
+    row->not_started = body->key && c->want->got >= c->want->free;
+    leased_put(t, row);
+    c->call->tasks[c->call->tasks_count++] = (pawl_claimed){
+        .body = body, .fence = row->fence, .run_at_us = row->run_at_us, .runs = row->runs, .failures = row->failures,
+        .rescues = row->rescues, .interruptions = row->interruptions, .want = c->want_index, .not_started = row->not_started,
+        .suspect = row->class != CLASS_ORDINARY, .solo = row->class == CLASS_SOLO};
+    c->want->got++;
+    c->solo_taken |= row->class == CLASS_SOLO;
+}
+
+static void grant_rows(claiming *c)
+{
+    sort_rows(c);
+    for (int i = 0; i < c->count && !c->t->c->rc; i++) {
+        if (allowed(c, &c->rows[i])) grant(c, &c->rows[i]);
+        else c->want->more = true;
+    }
+    c->count = 0;
+}
+
+/* ---- wants ------------------------------------------------------------------------------------------------------------------------------ */
+
+static int by_number(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static bool read_types(claiming *c)
+{
+    const pawl_want *w = c->want;
+    c->types_count = 0;
+    if (w->any_type) return true;
+    c->types = pawl_arena_alloc(c->arena, (size_t)(w->types_count + 1) * sizeof *c->types);
+    if (!c->types) {
+        conn_note(c->t->c, SQLITE_NOMEM);
+        return false;
+    }
+    for (int i = 0; i < w->types_count; i++) {
+        int64_t id = name_find(c->t->c, w->types[i]);
+        if (id) c->types[c->types_count++] = id;
+    }
+    qsort(c->types, (size_t)c->types_count, sizeof *c->types, by_number);
+    return true;
+}
+
+static bool knows(const claiming *c, int64_t type_id)
+{
+    if (c->want->any_type) return true;
+    return bsearch(&type_id, c->types, (size_t)c->types_count, sizeof *c->types, by_number) != NULL;
+}
+
+static void claim_lanes(claiming *c, int64_t queue_id)
+{
+    lane_key lane = LANE_FIRST(queue_id);
+    while (lane_next(c->t->c, &lane)) {
+        if (c->count && lane.priority != c->priority) grant_rows(c);
+        if (!knows(c, lane.type_id)) continue;
+        c->priority = lane.priority;
+        due_of_lane(c, &lane);
+        future_of_lane(c, &lane);
+        if (c->count > 16384) sort_rows(c);
+    }
+    grant_rows(c);
+}
+
+static void claim_want(claiming *c)
+{
+    pawl_want *w = c->want;
+    w->got = 0;
+    w->next_due_us = 0;
+    w->more = w->paused = false;
+    if (!c->t->alive) return;
+    int64_t queue_id = name_find(c->t->c, w->queue);
+    if (!queue_id || (w->paused = tally_paused(c->t, queue_id))) return;
+    if (read_types(c)) claim_lanes(c, queue_id);
+}
+
+static void give_up(pawl_claim *call)
+{
+    for (int i = 0; i < call->tasks_count; i++) alloc_free(call->allocator, call->tasks[i].body);
+    call->tasks_count = 0;
+}
+
+pawl_status sqlite_claim(pawl_store *store, pawl_claim *call, pawl_arena *arena, pawl_error *err)
+{
+    tx t;
+    call->tasks_count = 0;
+    pawl_status status = tx_begin((sqlite_store *)store, &t, what, err);
+    if (status) return status;
+    tx_node(&t, call->node);
+    claiming c = {.t = &t, .call = call, .arena = arena};
+    for (int i = 0; i < call->wants_count && !t.c->rc; i++) {
+        c.want = &call->wants[c.want_index = i];
+        claim_want(&c);
+    }
+    node_news(&t, &call->news);
+    status = t.c->rc ? tx_abort(&t, what, err) : tx_commit(&t, what, false, err);
+    if (status) give_up(call);
+    return status;
+}

@@ -1,0 +1,204 @@
+/* The inside of the store `sqlite:`: the handle, a write transaction, and what the files call of each other. See README.md. */
+#ifndef STORE_SQLITE_INNER_H
+#define STORE_SQLITE_INNER_H
+
+#include "base/buf.h"
+#include "store/sqlite/conn.h"
+#include "store/sqlite/sidecar.h"
+#include "store/sqlite/tally.h"
+#include <pthread.h>
+
+#define READERS 2
+
+typedef struct reader {
+    pthread_mutex_t lock;
+    conn conn;
+} reader;
+
+typedef struct watch {
+    int fd;                /* inotify; -1: not asked for */
+    int wal;               /* the watch on the -wal file; -1: none */
+    int64_t again_us;      /* the next step of looking again; 0: none */
+    int64_t version;       /* data_version of the writer at the last look */
+} watch;
+
+typedef struct checkpointer {
+    int64_t page_size;
+    int64_t frames;        /* in the WAL after our last commit */
+    int64_t base;          /* of which so many were there at the last checkpoint */
+    int64_t limit;         /* new frames until the next one */
+} checkpointer;
+
+typedef struct sqlite_store {
+    pawl_store base;
+    const pawl_allocator *allocator;
+    pawl_clock clock;
+    pawl_log_fn log;
+    void *log_ctx;
+    char *path;            /* canonical, as SQLite knows it */
+    int64_t lock_wait_us;
+    bool read_only, shared;
+    sidecar side;
+
+    pthread_mutex_t write_lock; /* the writer connection and everything below */
+    conn writer;
+#ifdef PAWL_CANARY_PASSIVE_CHECKPOINT
+    conn canary;           /* checkpoints the wrong way, to show that the WAL-reset test would notice */
+#endif
+    tally tally;
+    buf receipt;
+    checkpointer ckpt;
+    _Atomic int64_t seen_version; /* of the writer, for watch_check while the writer is busy */
+    int64_t *nodes;        /* registered through this handle */
+    int nodes_count, nodes_room;
+    pawl_id audit_walk, log_walk; /* where the sweep of old trails goes on */
+
+    reader readers[READERS];
+    pthread_mutex_t watch_lock;
+    watch watch;
+} sqlite_store;
+
+/* ---- a write transaction (txn.c) --------------------------------------------------------------------------------------------------- */
+
+typedef struct tx {
+    sqlite_store *s;
+    conn *c;
+    tally *t;
+    int64_t now_us, boot_us;
+    int64_t node;          /* on whose behalf; 0: nobody's */
+    bool alive;            /* its life row says so */
+    int64_t lease_us;      /* of the node */
+    pawl_id last_id;       /* the last id that the store drew itself; 0: not looked at yet */
+    bool id_drawn;
+} tx;
+
+pawl_status tx_begin(sqlite_store *s, tx *t, const char *what, pawl_error *err); /* after OK: commit or abort follows */
+pawl_status tx_commit(tx *t, const char *what, bool wake, pawl_error *err); /* flushes the tally; wake: others may care */
+pawl_status tx_abort(tx *t, const char *what, pawl_error *err);             /* rolls back; answers what c->rc means */
+void tx_node(tx *t, int64_t node);                                          /* reads its life row */
+pawl_id tx_draw_id(tx *t);                                                  /* of number 0 */
+bool tx_flush(tx *t);                                                       /* tally and drawn ids; part of tx_commit */
+
+int64_t meta_int(conn *c, const char *key, int64_t nothing);
+void meta_put(conn *c, const char *key, int64_t value);
+
+/* ---- rows (task.c) ------------------------------------------------------------------------------------------------------------------ */
+
+enum { CLASS_ORDINARY, CLASS_SUSPECT, CLASS_SOLO };
+enum { END_DERIVED = 1, END_CANCEL_ASKED = 2 }; /* flags of pawl_done and pawl_failed */
+
+/* A task that is not finished: from pawl_live or pawl_leased. */
+typedef struct task_row {
+    pawl_id id;
+    pawl_state state;      /* NONE: there is none */
+    int64_t fence, node, queue_id, type_id, run_at_us, leased_us, started_us;
+    bool born_leased;      /* and still under that first lease */
+    bool not_started, mark, cancel_asked;
+    int priority, class;
+    int runs, failures, interruptions, rescues, strikes, level, unreadable;
+} task_row;
+
+/* The end of a task: what pawl_done or pawl_failed gets beside the row it leaves. */
+typedef struct task_end {
+    pawl_state to;
+    const pawl_execution *run; /* the attempt that ended it; NULL, or outcome NONE: there was none */
+    const char *reason, *result_type, *result_ref;
+    pawl_bytes result;
+    int level;
+    bool derived;              /* the trail of its last lease is read from this row */
+} task_end;
+
+bool leased_get(conn *c, pawl_id id, task_row *row);
+bool live_get(conn *c, pawl_id id, task_row *row);
+bool task_get(conn *c, pawl_id id, task_row *row);      /* leased or live */
+pawl_state task_ended(conn *c, pawl_id id, int64_t *fence); /* SUCCEEDED, CANCELLED, FAILED, or NONE; fence may be NULL */
+
+void leased_put(tx *t, const task_row *row);
+void leased_drop(tx *t, const task_row *row);           /* counts it out of its queue and node too */
+void live_put(tx *t, const task_row *row);              /* counted in */
+void live_drop(tx *t, const task_row *row);
+void end_put(tx *t, const task_row *row, const task_end *end); /* counted */
+void end_keep_progress(tx *t, const task_row *row, pawl_state to); /* what it reported last; before leased_drop */
+int priority_of(tx *t, pawl_id id);                     /* leased rows have none: their bodies do */
+void attempt_put(tx *t, const task_row *row, const pawl_execution *run);
+void unreadable_put(tx *t, const task_row *row);        /* pending -> failed: its body cannot be read */
+
+typedef enum audit_kind { AUDIT_CHANGE, AUDIT_RUN_END, AUDIT_TROUBLE } audit_kind;
+bool audit_wanted(int level, audit_kind kind);
+void audit_put(tx *t, const task_row *row, pawl_state to, const char *detail); /* unconditional */
+void audit_put_grant(tx *t, const task_row *row);       /* the row that was derived while the lease lasted, if wanted */
+void audit_put_dispatch(tx *t, pawl_id id);             /* the row that was derived from the body */
+
+void key_put(tx *t, const pawl_body *body, int64_t tenant_id, pawl_id id, pawl_id before);
+void body_put(tx *t, const pawl_body *body, pawl_id id, int64_t tenant_id, const task_row *row);
+void body_replace(tx *t, const pawl_body *body, const task_row *row);
+/* The stored body as one block; NULL with c->rc 0: there is none, or it makes no sense. */
+pawl_body *body_get(conn *c, const pawl_allocator *a, pawl_id id);
+
+void oplog_put(tx *t, const char *who, const char *action, pawl_id id, const char *detail);
+
+/* ---- operations (apply.c, insert.c, finish.c, operate.c) ------------------------------------------------------------------------------ */
+
+void op_apply(tx *t, pawl_op *op); /* any of these */
+void op_insert(tx *t, pawl_op *op);
+void op_start(tx *t, pawl_op *op);
+void op_finish(tx *t, pawl_op *op);
+void op_release(tx *t, pawl_op *op);
+void op_progress(tx *t, pawl_op *op);
+void op_cancel(tx *t, pawl_op *op);
+void op_retry(tx *t, pawl_op *op);
+void op_ack(tx *t, pawl_op *op);
+void op_queue(tx *t, pawl_op *op);
+void task_take_back(tx *t, task_row *row); /* leased, not started -> pending, in memory and in pawl_leased; the caller stores it */
+bool insert_makes_sense(const pawl_body *body); /* has a type and a queue */
+void insert_depths(tx *t, pawl_op **ops, int count, pawl_arena *arena); /* marks as FULL what does not fit; first of all */
+
+/* The results of a batch as bytes, and back (receipt.c). */
+bool receipt_write(buf *out, const pawl_batch *batch);
+bool receipt_read(pawl_bytes in, pawl_batch *batch);
+
+/* ---- the callbacks of the store's table ------------------------------------------------------------------------------------------------ */
+
+pawl_status sqlite_apply(pawl_store *store, pawl_batch *batch, pawl_arena *arena, pawl_error *err);
+pawl_status sqlite_claim(pawl_store *store, pawl_claim *call, pawl_arena *arena, pawl_error *err);
+pawl_status sqlite_register_node(pawl_store *store, pawl_registration *call, pawl_error *err);
+pawl_status sqlite_leave(pawl_store *store, int64_t node, pawl_error *err);
+pawl_status sqlite_take_ids(pawl_store *store, pawl_ids *call, pawl_error *err);
+pawl_status sqlite_renew(pawl_store *store, pawl_renewal *call, pawl_error *err);
+pawl_status sqlite_held(pawl_store *store, int64_t node, pawl_lease **leases, int *count, pawl_arena *arena, pawl_error *err);
+pawl_status sqlite_rescue(pawl_store *store, pawl_rescue *call, pawl_error *err);
+pawl_status sqlite_sweep(pawl_store *store, pawl_sweep *call, pawl_error *err);
+pawl_status sqlite_read(pawl_store *store, pawl_query *query, pawl_arena *arena, pawl_error *err);
+pawl_status sqlite_tx_apply(pawl_store *store, void *connection, pawl_op *ops, int count, pawl_arena *arena, pawl_error *err);
+int sqlite_watch_fd(pawl_store *store);
+void sqlite_watch_check(pawl_store *store, bool *changed, int64_t *again_us);
+pawl_status sqlite_backup(pawl_store *store, const char *path, pawl_backup_fn progress, void *ctx, pawl_error *err);
+
+/* ---- the rest --------------------------------------------------------------------------------------------------------------------------- */
+
+/* node.c */
+bool node_lapsed(const sqlite_store *s, const char *boot_id, int64_t expires_us, int64_t boot_us);
+bool node_proven_dead(const sqlite_store *s, int64_t node, int64_t sidecar);
+void node_news(tx *t, pawl_news *news);
+void node_kill(tx *t, int64_t node, int blame);
+void heartbeat_drop(tx *t, int64_t node);
+
+/* migrate.c: creates, migrates or refuses. Before: a turn is held. */
+pawl_status migrate_open(sqlite_store *s, bool no_migrate, bool shared, pawl_error *err);
+pawl_status migrate_check(conn *c, const char *path, pawl_error *err); /* may this program use what is stored? */
+
+/* ckpt.c */
+void ckpt_init(sqlite_store *s);
+void ckpt_after_commit(sqlite_store *s); /* with the turn held */
+void ckpt_at_close(sqlite_store *s);
+
+void watch_close(sqlite_store *s);
+
+/* The rows of one lane of the ready index (claim.c); read.c counts with it. */
+typedef struct lane_key {
+    int64_t queue_id, priority, class, type_id;
+} lane_key;
+bool lane_next(conn *c, lane_key *lane); /* from the lane before it; false: no more, or failed */
+#define LANE_FIRST(queue) ((lane_key){(queue), INT64_MIN, -1, 0})
+
+#endif

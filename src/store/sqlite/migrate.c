@@ -1,0 +1,126 @@
+/* The schema: creating it, moving it forward, and refusing what does not fit.
+ *
+ * A store records the number of its schema and the oldest program that may still use it (min_reader, in schema numbers). Migrations
+ * are numbered and never edited. One that only adds leaves min_reader alone, so older programs go on working; one that they would
+ * trip over raises it, and they refuse at open, and at their next write if they are running already.
+ */
+#include "base/error.h"
+#include "base/rand.h"
+#include "sqlite_sql.h"
+#include "store/sqlite/inner.h"
+#include <stdio.h>
+#include <string.h>
+
+#define MIN_READER 2 /* programs that know this schema number, or a later one, may use what this program writes */
+
+typedef struct found {
+    int64_t tables, ours, schema, min_reader;
+} found;
+
+static void written_by(conn *c, char *out, size_t size)
+{
+    query q = query_on(c, SQL_meta_get);
+    put_text(&q, "written_by");
+    const char *text = query_row(&q) ? get_text(&q) : NULL;
+    snprintf(out, size, "%s", text ? text : "unknown");
+    query_end(&q);
+}
+
+pawl_status migrate_check(conn *c, const char *path, pawl_error *err)
+{
+    int64_t min_reader = meta_int(c, "min_reader", 0), schema = meta_int(c, "schema", 0);
+    if (c->rc) return conn_fail(c, "read the schema of", path, err);
+    if (min_reader <= sqlite_migrations_count) return PAWL_OK;
+    char by[64];
+    written_by(c, by, sizeof by);
+    return err_set(err, PAWL_SCHEMA, "\"%s\" has schema %lld, written by pawl %s; this is pawl %s, which knows schema %d: update this "
+                   "program to at least that version", path, (long long)schema, by, PAWL_VERSION, sqlite_migrations_count);
+}
+
+static bool look(conn *c, found *f)
+{
+    *f = (found){0};
+    conn_pragma_int(c, "SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!'", &f->tables);
+    conn_pragma_int(c, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name GLOB 'pawl_*'", &f->ours);
+    if (f->ours == 0 || c->rc) return c->rc == SQLITE_OK;
+    f->schema = meta_int(c, "schema", 0);
+    f->min_reader = meta_int(c, "min_reader", 0);
+    return c->rc == SQLITE_OK;
+}
+
+/* What the migrations up to that number create. */
+static int64_t tables_of(int64_t schema)
+{
+    int64_t count = 0;
+    for (int i = 0; i < sqlite_migrations_count && i < schema; i++)
+        for (const char *at = sqlite_migrations[i].text; (at = strstr(at, "CREATE TABLE")); at++) count++;
+    return count;
+}
+
+static pawl_status judge(const sqlite_store *s, const found *f, bool no_migrate, bool shared, pawl_error *err)
+{
+    if (f->ours == 0 && f->tables > 0 && !shared)
+        return err_set(err, PAWL_INVALID, "\"%s\" is a database of another program: choose another file, or set shared_file to keep "
+                       "tasks in it (then prepare every connection to it with pawl_sqlite_prepare)", s->path);
+    if (f->ours > 0 && (f->schema == 0 || f->ours < tables_of(f->schema)))
+        return err_set(err, PAWL_CORRUPT, "\"%s\" is damaged: it has only %lld of the tables of schema %lld; restore a backup", s->path,
+                       (long long)f->ours, (long long)f->schema);
+    if (f->schema < sqlite_migrations_count && no_migrate)
+        return err_set(err, PAWL_SCHEMA, "\"%s\" has schema %lld and this program needs %d: open it once without no_migrate, or run "
+                       "`pawl migrate`", s->path, (long long)f->schema, sqlite_migrations_count);
+    return PAWL_OK;
+}
+
+static void record(conn *c, bool fresh)
+{
+    meta_put(c, "schema", sqlite_migrations_count);
+    meta_put(c, "min_reader", MIN_READER);
+    if (fresh) meta_put(c, "store_id", (int64_t)(seed_from_system() >> 1));
+    query q = query_on(c, SQL_meta_put);
+    put_text(&q, "written_by");
+    put_text(&q, PAWL_VERSION);
+    query_run(&q);
+}
+
+/* Under the turn and SQLite's own writer lock; looks again there, for another program may have been faster. */
+static pawl_status migrate(sqlite_store *s, pawl_error *err)
+{
+    conn *c = &s->writer;
+    found f;
+    conn_exec(c, "BEGIN IMMEDIATE");
+    look(c, &f);
+    for (int64_t i = f.schema; i < sqlite_migrations_count; i++) conn_exec(c, sqlite_migrations[i].text);
+    if (!c->rc && f.schema < sqlite_migrations_count) record(c, f.schema == 0);
+    conn_exec(c, "COMMIT");
+    if (!c->rc) return PAWL_OK;
+    pawl_status status = conn_fail(c, "migrate", s->path, err);
+    sqlite3_exec(c->db, "ROLLBACK", NULL, NULL, NULL);
+    return status;
+}
+
+static bool use_wal(conn *c)
+{
+    query q = query_on(c, SQL_use_wal);
+    bool wal = query_row(&q) && strcmp(get_text(&q), "wal") == 0;
+    query_end(&q);
+    return wal;
+}
+
+pawl_status migrate_open(sqlite_store *s, bool no_migrate, bool shared, pawl_error *err)
+{
+    conn *c = s->read_only ? &s->readers[0].conn : &s->writer;
+    found f;
+    if (!look(c, &f)) return conn_fail(c, "read", s->path, err);
+    pawl_status status = judge(s, &f, no_migrate || s->read_only, shared, err);
+    if (status == PAWL_OK && f.schema > 0) status = migrate_check(c, s->path, err);
+    if (status || s->read_only) return status;
+    if (!use_wal(c)) {
+        if (c->rc) return conn_fail(c, "turn on write-ahead logging in", s->path, err);
+        return err_set(err, PAWL_UNSUPPORTED, "\"%s\" cannot use write-ahead logging on this file system: choose another place", s->path);
+    }
+    if (f.schema < sqlite_migrations_count) status = migrate(s, err);
+    if (status == PAWL_OK && shared && meta_int(c, "shared", 0) == 0) meta_put(c, "shared", 1);
+    if (status == PAWL_OK && !c->rc) s->shared = shared || meta_int(c, "shared", 0) != 0;
+    if (status == PAWL_OK && c->rc) status = conn_fail(c, "prepare", s->path, err);
+    return status;
+}

@@ -1,0 +1,85 @@
+/* The only calls through a store's table. */
+#include "store/store.h"
+#include "base/error.h"
+#include "store/registry.h"
+#include <string.h>
+
+pawl_status store_open(const pawl_store_options *options, pawl_store **out, pawl_error *err)
+{
+    const char *url = options->url;
+    size_t len = url ? strcspn(url, ":") : 0;
+    if (len == 0 || url[len] != ':')
+        return err_set(err, PAWL_INVALID, "cannot open store \"%s\": a store's URL begins with its kind; write sqlite:PATH or memory:", url ? url : "");
+    const pawl_store_type *type = registry_find(url, len);
+    if (!type)
+        return err_set(err, PAWL_UNSUPPORTED, "cannot open store \"%.*s:...\": this build has no store of that kind; there are memory: and sqlite:PATH",
+                       len < 64 ? (int)len : 64, url);
+    return type->open(options, out, err);
+}
+
+void store_close(pawl_store *store)
+{
+    if (store) store->type->close(store);
+}
+
+static pawl_status make(pawl_store *store, core_call *call)
+{
+    const pawl_store_type *type = store->type;
+    switch (call->kind) {
+    case CORE_REGISTER: return type->register_node(store, &call->u.registration, &call->err);
+    case CORE_LEAVE: return type->leave(store, call->u.leave, &call->err);
+    case CORE_IDS: return type->take_ids(store, &call->u.ids, &call->err);
+    case CORE_APPLY: return type->apply(store, &call->u.batch, call->arena, &call->err);
+    case CORE_CLAIM: return type->claim(store, &call->u.claim, call->arena, &call->err);
+    case CORE_RENEW: return type->renew(store, &call->u.renewal, &call->err);
+    case CORE_HELD: return type->held(store, call->u.held.node, &call->u.held.leases, &call->u.held.count, call->arena, &call->err);
+    case CORE_RESCUE: return type->rescue(store, &call->u.rescue, &call->err);
+    case CORE_SWEEP: return type->sweep(store, &call->u.sweep, &call->err);
+    default: return err_set(&call->err, PAWL_INTERNAL, "there is no call %d to a store", (int)call->kind);
+    }
+}
+
+void store_call(pawl_store *store, core_call *call)
+{
+    call->status = make(store, call);
+}
+
+pawl_status store_read(pawl_store *store, pawl_query *query, pawl_arena *arena, pawl_error *err)
+{
+    return store->type->read(store, query, arena, err);
+}
+
+pawl_status store_tx_apply(pawl_store *store, void *connection, pawl_op *ops, int count, pawl_arena *arena, pawl_error *err)
+{
+    if (!store->type->tx_apply)
+        return err_set(err, PAWL_UNSUPPORTED, "store \"%s\" has no transactions of the caller's own; dispatch without one", store->type->scheme);
+    return store->type->tx_apply(store, connection, ops, count, arena, err);
+}
+
+int store_watch_fd(pawl_store *store)
+{
+    return store->type->watch_fd(store);
+}
+
+void store_watch_check(pawl_store *store, bool *changed, int64_t *again_us)
+{
+    store->type->watch_check(store, changed, again_us);
+}
+
+pawl_status store_backup(pawl_store *store, const char *path, pawl_backup_fn progress, void *ctx, pawl_error *err)
+{
+    if (!store->type->backup) return err_set(err, PAWL_UNSUPPORTED, "store \"%s\" cannot be backed up", store->type->scheme);
+    return store->type->backup(store, path, progress, ctx, err);
+}
+
+void store_wrap(pawl_store_type *type, const pawl_store_type *inner)
+{
+    type->version = inner->version;
+    type->scheme = inner->scheme;
+    type->blocking = inner->blocking;
+    type->durable = inner->durable;
+    type->lanes = inner->lanes;
+    type->open = inner->open;
+    if (!inner->tx_apply) type->tx_apply = NULL;
+    if (!inner->backup) type->backup = NULL;
+}

@@ -1,0 +1,50 @@
+/* contract_test <store> [plain|trace|faults] [pattern]: every case on a fresh store. */
+#include "contract.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CASES_MAX 512
+
+static const contract_case *const lists[] = {
+    insert_cases, key_cases,  holder_cases, spawn_cases, people_cases, receipt_cases, claim_cases, news_cases,  rescue_cases, suspect_cases,
+    id_cases,     node_cases, sweep_cases,  list_cases,  read_cases,   stats_cases,   audit_cases, watch_cases, memory_cases, fault_cases,
+};
+
+static const store_kind *kind;
+static struct CMUnitTest tests[CASES_MAX];
+static size_t tests_count;
+static const char *pattern = "*";
+
+static void run_case(void **state)
+{
+    const contract_case *c = *state;
+    world *w = malloc(sizeof *w);
+    assert_non_null(w);
+    world_open(w, kind);
+    c->run(w);
+    world_close(w);
+    free(w);
+}
+
+static void add(const contract_case *c)
+{
+    if (tests_count == CASES_MAX) abort();
+    tests[tests_count++] = (struct CMUnitTest){.name = c->name, .test_func = run_case, .initial_state = (void *)c};
+}
+
+static int usage(void)
+{
+    fprintf(stderr, "usage: contract_test memory|sqlite [plain|trace|faults] [pattern of names]\n");
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || argc > 4 || !(kind = store_kind_find(argv[1]))) return usage();
+    if (argc > 2 && !store_wrapper_set(argv[2])) return usage();
+    if (argc > 3) pattern = argv[3];
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        for (const contract_case *c = lists[i]; c->name; c++) add(c);
+    cmocka_set_test_filter(pattern);
+    return _cmocka_run_group_tests(kind->name, tests, tests_count, NULL, NULL) ? 1 : 0;
+}

@@ -1,0 +1,202 @@
+/* The world of a case: the store under test, its clock, its memory. */
+#include "contract.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define START_US INT64_C(1800000000000000) /* 2027-01-15 */
+#define START_BOOT_US (1000 * PAWL_SECOND)
+
+typedef enum wrapper { PLAIN, TRACE, FAULTS } wrapper;
+static wrapper wrapping = PLAIN;
+
+bool store_wrapper_set(const char *name)
+{
+    static const char *const names[] = {[PLAIN] = "plain", [TRACE] = "trace", [FAULTS] = "faults"};
+    for (int i = PLAIN; i <= FAULTS; i++) {
+        if (strcmp(name, names[i]) != 0) continue;
+        wrapping = (wrapper)i;
+        return true;
+    }
+    return false;
+}
+
+/* ---- the stores: a new one is one line in `kinds` ------------------------------------------------------------------------------ */
+
+static void memory_url(world *w)
+{
+    static int count;
+    snprintf(w->url, sizeof w->url, "memory:contract %d", ++count);
+}
+
+static void memory_remove(world *w)
+{
+    (void)w;
+}
+
+static void sqlite_url(world *w)
+{
+    const char *tmp = getenv("TMPDIR");
+    snprintf(w->dir, sizeof w->dir, "%s/pawl-contract-XXXXXX", tmp ? tmp : "/tmp");
+    assert_non_null(mkdtemp(w->dir));
+    snprintf(w->url, sizeof w->url, "sqlite:%s/pawl.db", w->dir);
+}
+
+static void sqlite_remove(world *w)
+{
+    char command[256];
+    snprintf(command, sizeof command, "rm -rf '%s'", w->dir);
+    assert_int_equal(system(command), 0);
+}
+
+static const store_kind kinds[] = {
+    {"memory", memory_url, memory_remove},
+    {"sqlite", sqlite_url, sqlite_remove},
+};
+
+const store_kind *store_kind_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kinds[i].name, name) == 0) return &kinds[i];
+    return NULL;
+}
+
+/* ---- memory that counts, and fails when told --------------------------------------------------------------------------------------- */
+
+static bool fails(world *w)
+{
+    return ++w->allocations == w->fail_at;
+}
+
+static void *world_alloc(void *ctx, size_t size)
+{
+    world *w = ctx;
+    void *ptr = fails(w) ? NULL : malloc(size);
+    w->blocks += ptr != NULL;
+    return ptr;
+}
+
+static void *world_resize(void *ctx, void *ptr, size_t size)
+{
+    world *w = ctx;
+    void *moved = fails(w) ? NULL : realloc(ptr, size);
+    w->blocks += moved && !ptr;
+    return moved;
+}
+
+static void world_release(void *ctx, void *ptr)
+{
+    world *w = ctx;
+    w->blocks -= ptr != NULL;
+    free(ptr);
+}
+
+/* ---- handles --------------------------------------------------------------------------------------------------------------------------- */
+
+static void ignore_line(void *ctx, pawl_level level, const char *line)
+{
+    (void)ctx;
+    (void)level;
+    assert_true(strncmp(line, "store: ", 7) == 0);
+}
+
+static void ignore_log(void *ctx, pawl_level level, const char *line)
+{
+    (void)ctx;
+    (void)level;
+    (void)line;
+}
+
+static fault decide(void *ctx, core_call_kind kind)
+{
+    world *w = ctx;
+    w->fault_calls++;
+    return w->fault ? w->fault(w, kind) : FAULT_NONE;
+}
+
+pawl_store *open_handle(world *w)
+{
+    pawl_store *store = NULL, *wrapped = NULL;
+    pawl_store_options options = {.url = w->url, .lease_us = LEASE, .lock_wait_us = 5 * PAWL_SECOND, .clock = clock_virtual(&w->clock),
+                                  .allocator = &w->allocator, .log = ignore_log};
+    if (store_open(&options, &store, &w->err)) fail_msg("cannot open %s: %s", w->url, w->err.message);
+    if (wrapping == TRACE) assert_int_equal(store_with_trace(store, &w->allocator, ignore_line, w, &wrapped), PAWL_OK);
+    if (wrapping == FAULTS) assert_int_equal(store_with_faults(store, &w->allocator, decide, w, &wrapped), PAWL_OK);
+    return wrapped ? wrapped : store;
+}
+
+void close_handle(world *w, pawl_store **store)
+{
+    (void)w;
+    store_close(*store);
+    *store = NULL;
+}
+
+void reopen(world *w)
+{
+    close_handle(w, &w->a);
+    close_handle(w, &w->b);
+    w->a = open_handle(w);
+    w->b = open_handle(w);
+}
+
+void world_open(world *w, const store_kind *kind)
+{
+    memset(w, 0, sizeof *w);
+    w->kind = kind;
+    w->clock = (virtual_clock){.now_us = START_US, .boot_us = START_BOOT_US};
+    w->allocator = (pawl_allocator){world_alloc, world_resize, world_release, w};
+    w->arena = arena_new(alloc_default(), 0);
+    w->last_id = (START_US / 1000 - PAWL_EPOCH_MS) << 22 | 7 << 12;
+    kind->fresh_url(w);
+    w->a = open_handle(w);
+    w->b = open_handle(w);
+}
+
+void world_close(world *w)
+{
+    for (int i = 0; i < w->claimed_count; i++) alloc_free(&w->allocator, w->claimed[i].body);
+    store_close(w->a);
+    store_close(w->b);
+    w->kind->remove(w);
+    arena_free(w->arena);
+    assert_int_equal(w->blocks, 0);
+}
+
+void advance(world *w, int64_t us)
+{
+    w->clock.now_us += us;
+    w->clock.boot_us += us;
+}
+
+void step_wall(world *w, int64_t us)
+{
+    w->clock.now_us += us;
+}
+
+void *keep(world *w, size_t size)
+{
+    void *ptr = pawl_arena_alloc(w->arena, size);
+    assert_non_null(ptr);
+    return ptr;
+}
+
+int64_t join_as(world *w, pawl_store *store, const char *name, const char *queues, const char *types, int64_t lease_us)
+{
+    pawl_registration call = {.name = name, .pid = 4711, .queues = queues, .types = types, .lease_us = lease_us};
+    if (store->type->register_node(store, &call, &w->err)) fail_msg("cannot register: %s", w->err.message);
+    assert_true(call.node > 0);
+    for (int i = 0; i < NODES_MAX; i++) {
+        assert_int_not_equal(w->numbers[i][0], call.node);
+        if (w->numbers[i][0]) continue;
+        w->numbers[i][0] = call.node;
+        return call.node;
+    }
+    fail_msg("more than %d nodes", NODES_MAX);
+    return 0;
+}
+
+int64_t join(world *w, pawl_store *store)
+{
+    return join_as(w, store, "node", "q,p", "*", LEASE);
+}

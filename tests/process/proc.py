@@ -1,0 +1,141 @@
+"""Node processes for tests: start them, tell them something, wait for a line of their history."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+FACTOR = float(os.environ.get("PAWL_TIMEOUT_FACTOR", "1"))
+NODE = os.environ.get("PAWL_TEST_NODE", "")
+LEASE_MS = 750 if FACTOR == 1 else 1500
+
+
+def deadline(seconds):
+    return seconds * FACTOR
+
+
+class Failure(Exception):
+    pass
+
+
+class Node:
+    """A node whose history comes through a pipe. Its lines are looked at once, in order."""
+
+    def __init__(self, name, path, **options):
+        args = [NODE, name, path, "-"] + [f"{key}={value}" for key, value in options.items()]
+        self.name = name
+        self.errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        self.lines, self.ended, self.at = [], False, 0
+        self.changed = threading.Condition()
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            with self.changed:
+                self.lines.append(json.loads(line))
+                self.changed.notify_all()
+        with self.changed:
+            self.ended = True
+            self.changed.notify_all()
+
+    def tell(self, command):
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+
+    def look(self, wanted):
+        for i in range(self.at, len(self.lines)):
+            if all(self.lines[i].get(key) == value for key, value in wanted.items()):
+                return i
+        return None
+
+    def wait(self, seconds=30, **wanted):
+        """The next line with these values; None if it does not come in time."""
+        until = time.monotonic() + deadline(seconds)
+        with self.changed:
+            while True:
+                found = self.look(wanted)
+                if found is not None:
+                    self.at = found + 1
+                    return self.lines[found]
+                left = until - time.monotonic()
+                if left <= 0 or self.ended:
+                    return None
+                self.changed.wait(left)
+
+    def expect(self, seconds=30, **wanted):
+        line = self.wait(seconds, **wanted)
+        if not line:
+            raise Failure(f"{self.name} did not say {wanted} within {deadline(seconds):g} s; its last words: {self.lines[-5:]}\n{self.said()}")
+        return line
+
+    def has(self, **wanted):
+        """All lines with these values, looked at or not."""
+        with self.changed:
+            return [line for line in self.lines if all(line.get(key) == value for key, value in wanted.items())]
+
+    def said(self):
+        self.errors.seek(0)
+        return self.errors.read()
+
+    def close(self):
+        """Lets it end by itself; it must do so well."""
+        self.process.stdin.close()
+        try:
+            status = self.process.wait(deadline(60))
+        except subprocess.TimeoutExpired:
+            raise Failure(f"{self.name} did not end within {deadline(60):g} s\n{self.said()}") from None
+        self.reader.join()
+        if status:
+            raise Failure(f"{self.name} ended with status {status}\n{self.said()}")
+
+    def destroy(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+class Nodes:
+    """All nodes of a test on one file in a directory of their own; whatever happens, none of them is left behind."""
+
+    def __init__(self):
+        self.directory = tempfile.mkdtemp(prefix="pawl-process-")
+        self.path = os.path.join(self.directory, "test.db")
+        self.all = []
+
+    def start(self, name, **options):
+        options.setdefault("lease_ms", LEASE_MS)
+        node = Node(name, self.path, **options)
+        self.all.append(node)
+        node.expect(e="started")
+        return node
+
+    def clean_up(self, keep):
+        for node in self.all:
+            node.destroy()
+        if keep:
+            print(f"the files are kept in {self.directory}")
+        else:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def nodes():
+    """`with nodes() as n:`; a Failure inside ends the program with its message."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
+    found = Nodes()
+    failed = True
+    try:
+        yield found
+        failed = False
+    except Failure as failure:
+        sys.exit(str(failure))
+    finally:
+        found.clean_up(failed)

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""One commit, then silence: a task that another process commits starts at once in a process that was idle.
+
+Between commits lies a random moment, so that they meet the idle process at every stage of falling asleep."""
+
+import os
+import random
+import time
+
+import proc
+
+LIMIT_S = 5  # typically it takes milliseconds; a wake-up that is lost never comes
+
+
+def commit(sender, idle, command, delay_ms=0):
+    """How long after the acknowledgement (and the delay) the task started, in milliseconds."""
+    sender.tell(f"{command} {delay_ms}")
+    begun = sender.expect(e="begin")
+    acked = sender.expect(e="ack")
+    started = idle.expect(LIMIT_S + delay_ms / 1000, e="start", id=acked["id"])
+    idle.expect(e="end", id=acked["id"], outcome="succeeded")
+    if started["t"] < begun["t"] + delay_ms * 1000:
+        raise proc.Failure(f"a task with a delay of {delay_ms} ms started {(started['t'] - begun['t']) / 1000:g} ms after its dispatch began")
+    return max(0.0, (started["t"] - acked["t"]) / 1000 - delay_ms)
+
+
+def report(what, latencies):
+    latencies.sort()
+    print(f"{what}: {len(latencies)} commits, started after {latencies[len(latencies) // 2]:.1f} ms (median), {latencies[-1]:.1f} ms (worst)")
+
+
+dice = random.Random(int(os.environ.get("PAWL_SEED", "0")) or None)
+with proc.nodes() as nodes:
+    idle = nodes.start("idle", shared=1)
+    sender = nodes.start("sender", serve=0, shared=1)
+
+    def gap():
+        time.sleep(dice.choice((0, 0.001, 0.01, 0.05, 0.2)) * dice.random())  # the moment of the next commit
+
+    def series(command, count, delays=(0,)):
+        found = []
+        for _ in range(count):
+            gap()
+            found.append(commit(sender, idle, command, dice.choice(delays)))
+        return found
+
+    report("dispatch", series("dispatch ok", 50))
+    report("delayed dispatch", series("dispatch ok", 10, (20, 100, 300)))
+    report("dispatch in a transaction of the program's own", series("foreign ok", 50))
+    report("delayed, in a transaction of the program's own", series("foreign ok", 5, (50, 200)))
+    sender.close()
+    idle.close()

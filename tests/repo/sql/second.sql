@@ -1,0 +1,3 @@
+-- name: two_statements
+DELETE FROM a; DELETE FROM b;
+	SELECT x->>'$.list[0]';
