@@ -247,8 +247,7 @@ void batch_send(core *c)
             engine_call(c, &l->call);
             continue;
         }
-        if (list_empty(&c->task_ops) && list_empty(&c->requests)) return;
-        form(c, l);
+        if (!list_empty(&c->task_ops) || !list_empty(&c->requests)) form(c, l);
     }
 }
 

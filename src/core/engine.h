@@ -80,6 +80,11 @@ typedef struct victim {    /* a lapsed node seen, and since when unchanged */
 
 #define UNKNOWN_MAX 1024   /* leases looked at in one reconciliation */
 
+struct unknown {
+    pawl_lease lease;
+    int64_t since_us;      /* when the reading that first showed it was answered */
+};
+
 struct core {
     const pawl_allocator *allocator;
     core_config config;
@@ -160,10 +165,9 @@ struct core {
     core_call held_call;
     core_timer held_timer;
     bool reconcile;                 /* wanted */
-    int64_t held_seq, held_first_us;
-    pawl_lease *unknown;
+    int64_t held_seq;
+    struct unknown *unknown;        /* leases of the last reading that nobody here knows */
     int unknown_count;
-    bool unknown_ready;             /* a first look is there to compare with */
 
     /* Rescue and retention. */
     core_call rescue;

@@ -213,7 +213,8 @@ void lease_node_dead(core *c)
     c->lapsed = false;
     c->deadline_us = 0;
     c->victims_count = c->todo_count = c->mismatches = 0;
-    c->reconcile = c->unknown_ready = false;
+    c->reconcile = false;
+    c->unknown_count = 0;
     map_each(node, &c->tasks) run_lose(c, container_of(node, core_task, by_id));
     claim_stir(c);
     lease_plan(c);
@@ -257,11 +258,11 @@ void lease_release_unknown(core *c, pawl_id id, int64_t fence, int64_t delay_us)
     list_append(&c->requests, &r->link);
 }
 
-static bool seen_before(const core *c, const pawl_lease *lease)
+static int64_t unknown_since(const core *c, const pawl_lease *lease)
 {
-    for (int i = 0; c->unknown_ready && i < c->unknown_count; i++)
-        if (c->unknown[i].id == lease->id && c->unknown[i].fence == lease->fence) return true;
-    return false;
+    for (int i = 0; i < c->unknown_count; i++)
+        if (c->unknown[i].lease.id == lease->id && c->unknown[i].lease.fence == lease->fence) return c->unknown[i].since_us;
+    return INT64_MAX;
 }
 
 static bool known(core *c, const pawl_lease *lease)
@@ -274,20 +275,27 @@ static bool known(core *c, const pawl_lease *lease)
     return batch_inserting(c, lease->id) || (c->locks.count > 0 && map_get(&c->locks, (uint64_t)lease->id));
 }
 
-/* Keeps what is unknown for the second look; at the second look releases it. */
-static int look_for_unknown(core *c)
+/* Whether no claim is on its way any more that could have got this lease before it was first seen, a third of a lease ago. */
+static bool forsaken(const core *c, int64_t since_us)
 {
-    pawl_lease *leases = c->held_call.u.held.leases;
-    bool claim_hangs = c->claim.busy && c->claim.sent_us <= c->held_first_us;
-    int kept = 0;
-    for (int i = 0; i < c->held_call.u.held.count; i++) {
+    if (since_us == INT64_MAX || c->now.mono_us - since_us < third(c)) return false;
+    return !c->claim.busy || c->claim.sent_us > since_us;
+}
+
+/* Keeps what is unknown for the second look; at the second look releases it. */
+static void look_for_unknown(core *c)
+{
+    const pawl_lease *leases = c->held_call.u.held.leases;
+    struct unknown *kept = pawl_arena_alloc(c->held_call.arena, UNKNOWN_MAX * sizeof *kept);
+    int count = 0;
+    for (int i = 0; kept && i < c->held_call.u.held.count && count < UNKNOWN_MAX; i++) {
         if (known(c, &leases[i])) continue;
-        if (seen_before(c, &leases[i]) && !claim_hangs) lease_release_unknown(c, leases[i].id, leases[i].fence, -1);
-        else leases[kept++] = leases[i];
+        int64_t since_us = unknown_since(c, &leases[i]);
+        if (forsaken(c, since_us)) lease_release_unknown(c, leases[i].id, leases[i].fence, -1);
+        else kept[count++] = (struct unknown){leases[i], since_us < INT64_MAX ? since_us : c->now.mono_us};
     }
-    kept = kept < UNKNOWN_MAX ? kept : UNKNOWN_MAX;
-    if (kept > 0) memcpy(c->unknown, leases, (size_t)kept * sizeof *leases);
-    return kept;
+    if (count > 0) memcpy(c->unknown, kept, (size_t)count * sizeof *kept);
+    c->unknown_count = count;
 }
 
 static void look_for_lost(core *c)
@@ -306,12 +314,11 @@ void lease_held(core *c)
         engine_timer(c, &c->held_timer, c->now.mono_us + third(c) / 2);
         return;
     }
-    if (!c->unknown_ready) c->held_first_us = c->held_call.sent_us;
     c->held_seq = c->held_seq ? c->held_seq : -1; /* never equal to the 0 of a task no reading confirmed */
-    c->unknown_count = look_for_unknown(c);
+    look_for_unknown(c);
     look_for_lost(c);
     c->mismatches = 0;
-    c->reconcile = c->unknown_ready = c->unknown_count > 0;
+    c->reconcile = c->unknown_count > 0;
     if (c->reconcile) engine_timer(c, &c->held_timer, c->now.mono_us + third(c));
 }
 

@@ -184,6 +184,10 @@ static bool op_result(core *c, core_request *r, pawl_op *op, int64_t store_now_u
     }
     switch (op->result) {
     case PAWL_OP_COLLISION:
+        if (r->answer.kind) { /* its caller gave up with this id and has used it meanwhile */
+            op->result = PAWL_OP_EXISTING;
+            return true;
+        }
         op->id = 0;
         op->result = PAWL_OP_NONE;
         return false;
