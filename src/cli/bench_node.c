@@ -146,7 +146,10 @@ pawl_status bench_open(bench *b, pawl_error *err)
     for (size_t i = 0; i < sizeof unused / sizeof *unused && !status; i++) {
         status = pawl_queue(b->p, &(pawl_queue_options){.name = unused[i], .workers = -1}, err);
     }
-    if (!status) status = pawl_queue(b->p, &(pawl_queue_options){.name = BENCH_QUEUE, .workers = b->workers}, err);
+    bool memory = strncmp(b->options.store, "memory:", 7) == 0; /* whose queues are bounded unless told otherwise */
+    int64_t all = b->tasks + b->history + b->scheduled + b->backlog;
+    pawl_queue_options queue = {.name = BENCH_QUEUE, .workers = b->workers, .depth_limit = memory ? all : 0};
+    if (!status) status = pawl_queue(b->p, &queue, err);
     pawl_handler task = {.type = BENCH_TYPE, .queue = BENCH_QUEUE, .run = run_task, .on_succeeded = task_done, .ctx = b};
     pawl_handler filler = {.type = BENCH_FILLER, .queue = BENCH_QUEUE, .run = run_filler, .on_succeeded = filler_done, .ctx = b};
     if (!status) status = pawl_handle(b->p, &task, err);

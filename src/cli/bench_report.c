@@ -97,8 +97,10 @@ static void collect(bench *b, numbers *n)
 
 static void number_json(json_writer *w, const char *key, double value)
 {
+    char text[32];
+    int n = snprintf(text, sizeof text, "%.*f", value < 1 ? 6 : 3, value);
     jsonw_key(w, key);
-    jsonw_double(w, value);
+    jsonw_raw(w, (pawl_bytes){text, (size_t)n});
 }
 
 static void percentiles_json(json_writer *w, const char *key, const histogram *h)

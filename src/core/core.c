@@ -78,8 +78,9 @@ pawl_status core_new(const core_config *config, core **out)
     init_timers(c);
     c->node_name = alloc_str(a, config->node_name ? config->node_name : "");
     c->unknown = alloc_new(a, UNKNOWN_MAX * sizeof *c->unknown);
+    c->unknown_spare = alloc_new(a, UNKNOWN_MAX * sizeof *c->unknown_spare);
     c->rescued = alloc_new(a, UNKNOWN_MAX * sizeof *c->rescued);
-    bool ok = c->node_name && c->unknown && c->rescued && init_calls(c) && batch_init(c);
+    bool ok = c->node_name && c->unknown && c->unknown_spare && c->rescued && init_calls(c) && batch_init(c);
     c->timers_room = FIXED_TIMERS + (size_t)c->config.lanes;
     if (!ok || !heap_reserve(&c->timers, c->timers_room)) {
         core_free(c);
@@ -120,7 +121,7 @@ static void free_config(core *c)
         alloc_free(c->allocator, c->handlers[i].queue);
     }
     void *blocks[] = {c->queues, c->handlers,  c->policies, (void *)c->types, c->queues_csv, c->types_csv,
-                      c->wants,  c->want_queue, c->claimed,  c->node_name,    c->unknown,    c->rescued};
+                      c->wants,  c->want_queue, c->claimed,  c->node_name,    c->unknown, c->unknown_spare, c->rescued};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) alloc_free(c->allocator, blocks[i]);
 }
 

@@ -166,7 +166,7 @@ struct core {
     core_timer held_timer;
     bool reconcile;                 /* wanted */
     int64_t held_seq;
-    struct unknown *unknown;        /* leases of the last reading that nobody here knows */
+    struct unknown *unknown, *unknown_spare; /* leases of the last reading that nobody here knows */
     int unknown_count;
 
     /* Rescue and retention. */

@@ -286,15 +286,16 @@ static bool forsaken(const core *c, int64_t since_us)
 static void look_for_unknown(core *c)
 {
     const pawl_lease *leases = c->held_call.u.held.leases;
-    struct unknown *kept = pawl_arena_alloc(c->held_call.arena, UNKNOWN_MAX * sizeof *kept);
+    struct unknown *kept = c->unknown_spare;
     int count = 0;
-    for (int i = 0; kept && i < c->held_call.u.held.count && count < UNKNOWN_MAX; i++) {
+    for (int i = 0; i < c->held_call.u.held.count && count < UNKNOWN_MAX; i++) {
         if (known(c, &leases[i])) continue;
         int64_t since_us = unknown_since(c, &leases[i]);
         if (forsaken(c, since_us)) lease_release_unknown(c, leases[i].id, leases[i].fence, -1);
         else kept[count++] = (struct unknown){leases[i], since_us < INT64_MAX ? since_us : c->now.mono_us};
     }
-    if (count > 0) memcpy(c->unknown, kept, (size_t)count * sizeof *kept);
+    c->unknown_spare = c->unknown;
+    c->unknown = kept;
     c->unknown_count = count;
 }
 

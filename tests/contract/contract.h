@@ -35,7 +35,7 @@ struct world {
     char url[256], dir[200];
     virtual_clock clock;
     pawl_allocator allocator;    /* counts blocks; may be told to fail */
-    int64_t blocks, allocations, fail_at;
+    _Atomic int64_t blocks, allocations, fail_at;
     pawl_store *a, *b;           /* two handles on one store */
     pawl_arena *arena;           /* answers and operations; lives as long as the world */
     pawl_error err;

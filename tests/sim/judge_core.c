@@ -7,7 +7,8 @@
 static const char *key_of(const judge *j, const pawl_op *op)
 {
     if (op->kind == PAWL_OP_INSERT) return op->u.insert.body->key;
-    mtask *t = op->kind <= PAWL_OP_PROGRESS ? judge_task(j, op->id) : NULL;
+    bool unknown = op->kind == PAWL_OP_RELEASE && op->u.release.run.outcome == PAWL_ATTEMPT_NONE; /* perhaps it never saw the body */
+    mtask *t = op->kind <= PAWL_OP_PROGRESS && !unknown ? judge_task(j, op->id) : NULL;
     return t && t->key >= 0 ? key_names[t->key] : NULL;
 }
 
@@ -93,11 +94,20 @@ static void look(sim_node *n, const pawl_lapsed *l, bool renewal)
     seen->last_us = n->sim->now;
 }
 
+static void look_for_cancel(sim_node *n, const pawl_lease *lease)
+{
+    list_each(node, &n->runs) {
+        sim_run *run = container_of(node, sim_run, link);
+        run->cancel_known |= run->id == lease->id && run->fence == lease->fence;
+    }
+}
+
 void judge_delivered(sim_node *n, const wire *w)
 {
     bool renewal = w->call.kind == CORE_RENEW;
     const pawl_news *news = renewal ? &w->call.u.renewal.news : w->call.kind == CORE_CLAIM ? &w->call.u.claim.news : NULL;
     for (int i = 0; news && i < news->lapsed_count; i++) look(n, &news->lapsed[i], renewal);
+    for (int i = 0; news && i < news->cancels_count; i++) look_for_cancel(n, &news->cancels[i]);
 }
 
 /* ---- runs ---------------------------------------------------------------------------------------------------------------------------- */
@@ -214,9 +224,28 @@ void judge_answer(sim_node *n, sim_request *r)
 
 /* ---- after every step --------------------------------------------------------------------------------------------------------------------- */
 
+#define LATE_US (20 * PAWL_MILLISECOND) /* how late a timer may be */
+
+/* What a run should have been told by now. */
+static void check_told(sim_node *n, const sim_run *run)
+{
+    sim *s = n->sim;
+    const core_task *t = run->task;
+    const mtask *m = judge_task(s->judge, run->id);
+    const mnode *holder = m->node ? judge_node(s->judge, m->node) : NULL;
+    bool rescued = m->fence != run->fence || !holder || holder->dead, lapsed = holder && s->now > holder->expires_us + LATE_US;
+    if (run->ended || run->told || behind(n)) return;
+    if (run->cancel_known) broken(s, "a cancel reaches its run", "the run of %s was not told", trace_id(s, run->id));
+    if (t->timeout_us > 0 && node_time(n).mono_us > t->started_mono_us + t->timeout_us + LATE_US) {
+        broken(s, "timeouts", "the run of %s was not told", trace_id(s, run->id));
+    }
+    if (rescued || lapsed) broken(s, "a run that lost its lease is told (2)", "the run of %s was not", trace_id(s, run->id));
+}
+
 void judge_step(sim_node *n)
 {
     core_queue_numbers numbers;
+    list_each(node, &n->runs) check_told(n, container_of(node, sim_run, link));
     for (int i = 0; i < core_queues(n->core); i++) {
         core_queue_get(n->core, i, &numbers);
         for (int q = 0; q < QUEUES; q++) {

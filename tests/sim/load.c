@@ -34,8 +34,8 @@ static int new_item(sim *s)
     s->items = grow(s->items, s->items_count, &s->items_room, sizeof *s->items);
     item *i = &s->items[s->items_count];
     *i = (item){.type = (int)between(s, 0, TYPES - 1),
-                .queue = (int)between(s, 0, QUEUES - 1),
-                .key = chance(s, s->plan.key_share) ? (int)between(s, 0, KEYS - 1) : -1,
+                .queue = (int)between(s, 0, s->plan.queues - 1),
+                .key = chance(s, s->plan.key_share) ? (int)between(s, 0, s->plan.keys - 1) : -1,
                 .priority = chance(s, 200) ? (int)between(s, -2, 2) : 0,
                 .poison = s->phase == PHASE_CHAOS && chance(s, s->plan.poison)};
     if (chance(s, 250)) i->delay_us = between(s, 1, 3 * s->plan.lease_us);
@@ -213,7 +213,7 @@ static void dispatch(sim *s, sim_node *n)
 
 static void pause_or_resume(sim *s, sim_node *n)
 {
-    int q = (int)between(s, 0, QUEUES - 1);
+    int q = (int)between(s, 0, s->plan.queues - 1);
     s->paused_wanted[q] = !s->paused_wanted[q];
     int number = new_ask(s, (ask){.kind = PAWL_OP_QUEUE, .queue = q, .pause = s->paused_wanted[q]});
     submit(n, &number, 1);
@@ -240,10 +240,10 @@ static void want_something(sim *s, void *arg, int64_t number)
 
 void load_start(sim *s)
 {
-    bool bursts = chance(s, 300);
+    bool bursts = s->plan.hot || chance(s, 300);
     for (int i = 0; i < s->plan.asks;) {
         int64_t at = between(s, 0, s->plan.chaos_us);
-        int count = bursts ? (int)between(s, 1, 12) : 1;
+        int count = bursts ? (int)between(s, 1, 30) : 1;
         for (int k = 0; k < count && i < s->plan.asks; k++, i++) sim_at(s, at + k * 50, NULL, want_something, NULL, 0);
     }
 }
@@ -361,7 +361,7 @@ void load_run(sim_node *n, core_task *t)
     t->run = run;
     list_append(&n->runs, &run->link);
     bool lasts = chance(s, s->plan.long_runs);
-    int64_t length = lasts ? between(s, s->plan.lease_us / 2, s->plan.lease_us * 3) : spread(s, s->plan.latency_us * between(s, 1, 10));
+    int64_t length = lasts ? between(s, s->plan.lease_us / 2, s->plan.lease_us * 3) : spread(s, s->plan.latency_us * between(s, 1, s->plan.hot ? 2 : 10));
     s->stats[STAT_RUNS]++;
     NOTE(s, n, "run of %t fence %d begins, for %u%s%s", run->id, run->fence, length, TEXT(run->rude ? ", deaf" : ""),
          TEXT(run->kills ? ", deadly" : ""));

@@ -81,8 +81,8 @@ static void add_queues(sim_node *n, bool all)
 {
     sim *s = n->sim;
     for (int q = 0; q < QUEUES; q++) {
-        bool serve = all || q == (n->index + n->life) % QUEUES || chance(s, 500);
-        int workers = (int)between(s, 1, 4), capacity = (int)between(s, 1, 8);
+        bool serve = all || s->plan.alike || q == (n->index + n->life) % QUEUES || chance(s, 500);
+        int workers = (int)between(s, 1, 4), capacity = (int)between(s, 1, s->plan.hot ? 16 : 8);
         int64_t limit = s->plan.depth_limits && chance(s, 500) ? between(s, 5, 30) : 0;
         pawl_full full = (pawl_full)between(s, PAWL_FULL_WAIT, PAWL_FULL_REJECT);
         n->workers[q] = serve ? workers : 0;
@@ -99,7 +99,7 @@ static void add_handlers(sim_node *n, bool all)
     n->any_type = all || chance(s, 300);
     n->types = 0;
     for (int t = 0; t < TYPES; t++) {
-        if (!all && !chance(s, 700)) continue;
+        if (!all && !s->plan.alike && !chance(s, 700)) continue;
         n->types |= 1u << t;
         core_handler_config config = {.type = type_names[t], .queue = queue_names[t % QUEUES], .policy = random_policy(s), .handler = n};
         if (core_add_handler(n->core, &config)) broken(s, "a core is made", "core_add_handler failed");

@@ -260,7 +260,7 @@ bool tx_step(tx *t)
     sim *s = t->db->sim;
     if (!alive(t)) return false;
     if (chance(s, 500)) return true;
-    sim_at(s, spread(s, 1 + s->plan.latency_us / 20), NULL, resume, t, 0);
+    sim_at(s, spread(s, s->plan.step_us), NULL, resume, t, 0);
     t->asleep = true;
     switch_out();
     t->asleep = false;

@@ -592,8 +592,12 @@ static bool claim_one_want(tx *t, pawl_claim *call, int want, bool *solo)
         }
         if (!tx_step(t)) return false;
         const row_data *d = &r->data;
-        if ((d->task.suspect && w->got >= w->free) || (d->task.solo && (*solo || !w->solo))) continue;
-        if (!tx_try_lock(t, r) || !fits(w, tx_read(t, r)) || tx_read(t, r)->task.run_at_us > t->now_us) continue;
+        bool withheld = (d->task.suspect && w->got >= w->free) || (d->task.solo && (*solo || !w->solo));
+        if (withheld || !tx_try_lock(t, r)) { /* it is due, and may still be there afterwards */
+            w->more = true;
+            continue;
+        }
+        if (!fits(w, tx_read(t, r)) || tx_read(t, r)->task.run_at_us > t->now_us) continue;
         *solo |= tx_read(t, r)->task.solo;
         grant(t, call, want, r);
     }

@@ -55,6 +55,10 @@ typedef struct plan {
     int asks;                  /* how many calls the callers make in it */
     int64_t lease_us;          /* typical */
     int64_t latency_us;        /* typical, of the store */
+    int64_t step_us;           /* mode b: typical, between two steps of a transaction */
+    bool hot;                  /* few queues, few keys, much to do at once */
+    bool alike;                /* every node serves everything */
+    int queues, keys;          /* in use */
     /* Of 1000 calls to the store, how many: */
     int before, after, nothing, lost, late, slow, killed;
     /* How many, in the whole phase: */
@@ -136,6 +140,7 @@ typedef struct sim_run {
     int64_t fence;
     int ask;               /* whose body it got */
     bool in_worker, ended, told_lost, rude, kills;
+    bool cancel_known;     /* its node was told by the store that a cancel is asked */
     pawl_stop_reason told;
     int turn;              /* events of an earlier turn mean nothing */
     core_outcome outcome;

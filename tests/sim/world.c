@@ -251,14 +251,14 @@ static void plan_calls(sim *s, plan *p)
 static void plan_load(sim *s, plan *p)
 {
     p->poison = sometimes(s, 250, 80);
-    p->long_runs = sometimes(s, 400, 150);
-    p->rude = sometimes(s, 300, 500);
+    p->long_runs = sometimes(s, 500, p->hot ? 60 : 300);
+    p->rude = sometimes(s, 300, 900);
     p->spawns = sometimes(s, 300, 200);
     p->cancels = sometimes(s, 500, 150);
     p->pauses = sometimes(s, 300, 60);
     p->bulks = sometimes(s, 400, 300);
     p->give_ups = sometimes(s, 300, 200);
-    p->key_share = sometimes(s, 500, 600);
+    p->key_share = sometimes(s, 500, 900);
     p->keep_sessions = chance(s, 400);
     p->noisy_wakes = chance(s, 300);
     p->tiny_batches = chance(s, 300);
@@ -275,7 +275,12 @@ static void plan_seed(sim *s)
     p->lease_us = leases_ms[rng_below(&s->random, 6)] * 1000;
     p->latency_us = latencies_us[rng_below(&s->random, 4)];
     p->chaos_us = p->lease_us * between(s, 3, 12);
-    p->asks = (int)between(s, 5, 60);
+    p->step_us = 1 + p->latency_us / between(s, 1, 40);
+    p->hot = chance(s, 350);
+    p->alike = p->hot || chance(s, 400);
+    p->asks = (int)(p->hot ? between(s, 40, 160) : between(s, 5, 60));
+    p->queues = (int)between(s, 1, QUEUES);
+    p->keys = (int)between(s, 1, KEYS);
     p->lanes = chance(s, 500) ? 1 : (int)between(s, 1, LANES_MAX);
     plan_calls(s, p);
     plan_load(s, p);

@@ -17,7 +17,7 @@ typedef struct reader {
 
 typedef struct watch {
     int fd;                /* inotify; -1: not asked for */
-    int wal;               /* the watch on the -wal file; -1: none */
+    int side, wal;         /* its watches on the sidecar and the -wal file; -1: none */
     int64_t again_us;      /* the next step of looking again; 0: none */
     int64_t version;       /* data_version of the writer at the last look */
 } watch;
@@ -36,6 +36,8 @@ typedef struct sqlite_store {
     pawl_log_fn log;
     void *log_ctx;
     char *path;            /* canonical, as SQLite knows it */
+    dev_t device;
+    ino_t inode;
     int64_t lock_wait_us;
     bool read_only, shared;
     sidecar side;
@@ -49,9 +51,7 @@ typedef struct sqlite_store {
     buf receipt;
     checkpointer ckpt;
     _Atomic int64_t seen_version; /* of the writer, for watch_check while the writer is busy */
-    int64_t *nodes;        /* registered through this handle */
-    int nodes_count, nodes_room;
-    pawl_id audit_walk, log_walk; /* where the sweep of old trails goes on */
+    pawl_id audit_walk;    /* where the sweep of old trails goes on */
 
     reader readers[READERS];
     pthread_mutex_t watch_lock;

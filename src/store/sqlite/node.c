@@ -7,20 +7,11 @@
  * A node lives as long as the handle it was registered with is open: the handle holds a lock in the sidecar, and the lock falls when
  * the process ends. A free lock proves death, but only in the sidecar file that the node was born with.
  */
-#include "base/alloc.h"
-#include "base/error.h"
 #include "base/text.h"
 #include "store/sqlite/inner.h"
 #include <string.h>
 
 /* ---- who lives ------------------------------------------------------------------------------------------------------------------------ */
-
-static bool is_own(const sqlite_store *s, int64_t node)
-{
-    for (int i = 0; i < s->nodes_count; i++)
-        if (s->nodes[i] == node) return true;
-    return false;
-}
 
 bool node_lapsed(const sqlite_store *s, const char *boot_id, int64_t expires_us, int64_t boot_us)
 {
@@ -29,27 +20,7 @@ bool node_lapsed(const sqlite_store *s, const char *boot_id, int64_t expires_us,
 
 bool node_proven_dead(const sqlite_store *s, int64_t node, int64_t sidecar)
 {
-    return sidecar == sidecar_id(&s->side) && !is_own(s, node) && sidecar_dead(&s->side, node);
-}
-
-static bool own_add(sqlite_store *s, int64_t node)
-{
-    if (s->nodes_count == s->nodes_room) {
-        int room = s->nodes_room ? s->nodes_room * 2 : 4;
-        int64_t *grown = alloc_resize(s->allocator, s->nodes, (size_t)room * sizeof *grown);
-        if (!grown) return false;
-        s->nodes = grown;
-        s->nodes_room = room;
-    }
-    s->nodes[s->nodes_count++] = node;
-    return true;
-}
-
-static void own_remove(sqlite_store *s, int64_t node)
-{
-    for (int i = 0; i < s->nodes_count; i++)
-        if (s->nodes[i] == node) s->nodes[i--] = s->nodes[--s->nodes_count];
-    sidecar_unlive(&s->side, node);
+    return sidecar && sidecar == sidecar_id(&s->side) && sidecar_dead(&s->side, node);
 }
 
 /* ---- birth and death -------------------------------------------------------------------------------------------------------------------- */
@@ -98,11 +69,10 @@ pawl_status sqlite_register_node(pawl_store *store, pawl_registration *call, paw
     meta_put(t.c, "last_node", node);
     node_store(&t, call, node);
     queues_add(&t, call->queues);
-    if (!own_add(s, node)) conn_note(t.c, SQLITE_NOMEM);
     if (!t.c->rc && !sidecar_live(&s->side, node)) conn_note(t.c, SQLITE_IOERR_LOCK);
     status = t.c->rc ? tx_abort(&t, what, err) : tx_commit(&t, what, false, err);
     if (status == PAWL_OK) call->node = node;
-    else own_remove(s, node);
+    else sidecar_unlive(&s->side, node);
     return status;
 }
 
@@ -148,7 +118,7 @@ pawl_status sqlite_leave(pawl_store *store, int64_t node, pawl_error *err)
         heartbeat_drop(&t, node);
     }
     status = tx_commit(&t, what, false, err);
-    if (status == PAWL_OK && gone) own_remove(s, node);
+    if (status == PAWL_OK && gone) sidecar_unlive(&s->side, node);
     return status;
 }
 

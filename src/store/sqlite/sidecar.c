@@ -50,10 +50,10 @@ static bool set_lock(const sidecar *s, short type, int64_t at)
     return fcntl(s->fd, F_OFD_SETLK, &lock) == 0;
 }
 
-static bool lock_is_free(const sidecar *s, int64_t at)
+static bool lock_is_free(int fd, int64_t at)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
-    return fcntl(s->fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+    return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
 }
 
 /* ---- open -------------------------------------------------------------------------------------------------------------------------- */
@@ -102,27 +102,24 @@ static pawl_status open_failed(sidecar *s, pawl_error *err)
 
 static void look(sidecar *s)
 {
-    s->fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (s->fd < 0) return;
-    void *page = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, s->fd, 0);
     struct stat st;
-    if (page != MAP_FAILED && fstat(s->fd, &st) == 0 && st.st_size >= PAGE) s->page = page;
-    else if (page != MAP_FAILED) munmap(page, PAGE);
+    if (s->probe < 0 || fstat(s->probe, &st) != 0 || st.st_size < PAGE) return;
+    void *page = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, s->probe, 0);
+    if (page != MAP_FAILED) s->page = page;
 }
 
 pawl_status sidecar_open(sidecar *s, const pawl_allocator *a, const char *db_path, bool look_only, pawl_error *err)
 {
-    *s = (sidecar){.fd = -1, .allocator = a};
+    *s = (sidecar){.fd = -1, .probe = -1, .allocator = a};
     size_t size = strlen(db_path) + sizeof "-pawl";
     s->path = alloc_new(a, size);
     if (!s->path) return err_set(err, PAWL_NO_MEMORY, "could not open \"%s\": out of memory", db_path);
     snprintf(s->path, size, "%s-pawl", db_path);
-    if (look_only) {
-        look(s);
-        return PAWL_OK;
-    }
-    s->fd = open_file(s->path, mode_for(db_path));
-    if (s->fd < 0 || !map_page(s) || !set_lock(s, F_RDLCK, BYTE_THERE)) return open_failed(s, err);
+    if (!look_only) s->fd = open_file(s->path, mode_for(db_path));
+    if (!look_only && s->fd < 0) return open_failed(s, err);
+    s->probe = open(s->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (look_only) look(s);
+    else if (s->probe < 0 || !map_page(s) || !set_lock(s, F_RDLCK, BYTE_THERE)) return open_failed(s, err);
     return PAWL_OK;
 }
 
@@ -130,8 +127,9 @@ void sidecar_close(sidecar *s)
 {
     if (s->page) munmap(s->page, PAGE);
     if (s->fd >= 0) close(s->fd);
-    alloc_free(s->allocator, s->path);
-    *s = (sidecar){.fd = -1, .allocator = s->allocator};
+    if (s->probe >= 0) close(s->probe);
+    if (s->path) alloc_free(s->allocator, s->path);
+    *s = (sidecar){.fd = -1, .probe = -1};
 }
 
 int64_t sidecar_id(const sidecar *s) { return s->page ? (int64_t)atomic_load(&s->page->id) : 0; }
@@ -179,7 +177,7 @@ void sidecar_end_turn(sidecar *s) { unlock_and_ring(s, BYTE_TURN); }
 
 /* ---- the others ---------------------------------------------------------------------------------------------------------------------- */
 
-bool sidecar_alone(const sidecar *s) { return lock_is_free(s, BYTE_THERE); }
+bool sidecar_alone(const sidecar *s) { return lock_is_free(s->fd, BYTE_THERE); }
 
 void sidecar_touch(sidecar *s)
 {
@@ -189,4 +187,12 @@ void sidecar_touch(sidecar *s)
 
 bool sidecar_live(sidecar *s, int64_t node) { return set_lock(s, F_WRLCK, BYTE_LIFE + node); }
 void sidecar_unlive(sidecar *s, int64_t node) { set_lock(s, F_UNLCK, BYTE_LIFE + node); }
-bool sidecar_dead(const sidecar *s, int64_t node) { return s->fd >= 0 && lock_is_free(s, BYTE_LIFE + node); }
+bool sidecar_dead(const sidecar *s, int64_t node) { return s->probe >= 0 && lock_is_free(s->probe, BYTE_LIFE + node); }
+
+void sidecar_leave(sidecar *s)
+{
+    if (s->fd < 0) return;
+    struct flock all = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
+    fcntl(s->fd, F_OFD_SETLK, &all);
+    sidecar_touch(s);
+}

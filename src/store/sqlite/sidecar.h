@@ -12,7 +12,8 @@ typedef struct side_page { /* the file's first page, mapped by every process */
 } side_page;
 
 typedef struct sidecar {
-    int fd; /* -1: none (read-only store without one) */
+    int fd;    /* holds the locks; -1: none (read-only store without one) */
+    int probe; /* the same file, opened once more: sees the locks of `fd` as those of others */
     side_page *page;
     char *path;
     const pawl_allocator *allocator;
@@ -31,6 +32,7 @@ void sidecar_touch(sidecar *s);       /* wakes those who watch the file */
 
 bool sidecar_live(sidecar *s, int64_t node); /* the node lives as long as this handle; false: somebody else holds it */
 void sidecar_unlive(sidecar *s, int64_t node);
-bool sidecar_dead(const sidecar *s, int64_t node); /* nobody holds its life: not to be asked about nodes of this handle */
+void sidecar_leave(sidecar *s);                    /* gives up every life and wakes the others */
+bool sidecar_dead(const sidecar *s, int64_t node); /* nobody holds its life */
 
 #endif

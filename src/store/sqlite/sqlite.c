@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define RECEIPT_MAX (1 << 20)
+#define RECEIPT_MAX (16 << 20)
 #define LOCK_WAIT_US (5 * PAWL_SECOND)
 
 int (*sqlite_statfs)(const char *path, struct statfs *out) = statfs;
@@ -131,7 +131,6 @@ static void store_free(sqlite_store *s)
     buf_done(&s->receipt);
     pthread_mutex_destroy(&s->write_lock);
     pthread_mutex_destroy(&s->watch_lock);
-    alloc_free(s->allocator, s->nodes);
     alloc_free(s->allocator, s->path);
     alloc_free(s->allocator, s);
 }
@@ -148,8 +147,8 @@ static sqlite_store *store_new(const pawl_store_options *o)
     s->log_ctx = o->log_ctx;
     s->lock_wait_us = o->lock_wait_us > 0 ? o->lock_wait_us : LOCK_WAIT_US;
     s->read_only = o->read_only;
-    s->side.fd = s->watch.fd = s->watch.wal = -1;
-    s->side.allocator = a;
+    s->side = (sidecar){.fd = -1, .probe = -1};
+    s->watch = (watch){.fd = -1, .side = -1, .wal = -1};
     tally_init(&s->tally, a);
     buf_init(&s->receipt, a, RECEIPT_MAX);
     pthread_mutex_init(&s->write_lock, NULL);
@@ -166,8 +165,14 @@ static pawl_status no_memory(const char *path, pawl_error *err)
 /* SQLite resolves symbolic links; what lies beside the file must have the same name for everybody. */
 static pawl_status set_path(sqlite_store *s, const conn *c, const char *path, pawl_error *err)
 {
+    struct stat st;
     s->path = alloc_str(s->allocator, sqlite3_db_filename(c->db, "main"));
-    return s->path ? PAWL_OK : no_memory(path, err);
+    if (!s->path) return no_memory(path, err);
+    if (stat(s->path, &st) == 0) {
+        s->device = st.st_dev;
+        s->inode = st.st_ino;
+    }
+    return PAWL_OK;
 }
 
 static pawl_status open_to_write(sqlite_store *s, const pawl_store_options *o, const char *path, pawl_error *err)
@@ -220,7 +225,7 @@ static void sqlite_close(pawl_store *store)
 {
     sqlite_store *s = (sqlite_store *)store;
     ckpt_at_close(s);
-    if (!s->read_only) sidecar_touch(&s->side); /* its nodes are gone: the others may look */
+    sidecar_leave(&s->side);
     store_free(s);
 }
 
