@@ -516,6 +516,7 @@ PAWL_API pawl_status pawl_sqlite_prepare_with(struct sqlite3 *db, const char *so
 /* Forget a prepared connection; call before sqlite3_close. */
 PAWL_API void pawl_sqlite_forget(struct sqlite3 *db);
 
+/* The id is drawn inside the transaction: after a rollback it means nothing. */
 PAWL_API pawl_status pawl_dispatch_sqlite(pawl *p, struct sqlite3 *db, const pawl_task *task, pawl_receipt *receipt,
                                           pawl_error *err);
 

@@ -221,7 +221,7 @@ static void claim_failed(core *c)
 {
     for (int i = 0; i < c->claim.u.claim.wants_count; i++) c->queues[c->want_queue[i]].stirred = false;
     c->news_wanted = true;
-    if (c->claim.status == PAWL_UNKNOWN) lease_reconcile(c);
+    if (c->claim.status == PAWL_UNKNOWN) lease_reconcile_claim(c);
     engine_timer(c, &c->claim_timer, c->now.mono_us + engine_backoff(c, c->claim_tries++));
 }
 

@@ -143,6 +143,7 @@ typedef struct core_task {
     bool marked;            /* a suspect that is starting or running: it bears the start mark */
     bool lost;              /* the lease is gone, or past its own deadline while it ran */
     pawl_stop_reason stop;  /* what the run was told */
+    pawl_stop_reason cause; /* the first thing it was told: by that it ends */
     bool stuck;
     bool in_worker;         /* occupies a worker: false once deferred */
     const policy *policy;   /* of its handler and queue; what the task itself says is in the next three */

@@ -166,6 +166,7 @@ struct core {
     core_timer held_timer;
     bool reconcile;                 /* wanted */
     int64_t held_seq;
+    int looks;                      /* readings to make at least */
     struct unknown *unknown, *unknown_spare; /* leases of the last reading that nobody here knows */
     int unknown_count;
 
@@ -245,6 +246,7 @@ void lease_granted(core *c, int64_t sent_us);                  /* the store wrot
 void lease_node_dead(core *c);
 void lease_deadline(core *c);
 void lease_reconcile(core *c);
+void lease_reconcile_claim(core *c);
 void lease_look(core *c, const pawl_news *news, bool renewed);
 void lease_renewed(core *c);
 void lease_registered(core *c);

@@ -228,6 +228,13 @@ void lease_reconcile(core *c)
     c->reconcile = true;
 }
 
+/* A claim of unknown outcome may still take effect for a while: one reading is not enough. */
+void lease_reconcile_claim(core *c)
+{
+    c->looks = 2;
+    lease_reconcile(c);
+}
+
 static void send_held(core *c)
 {
     c->held_call.u.held.node = c->node;
@@ -319,7 +326,8 @@ void lease_held(core *c)
     look_for_unknown(c);
     look_for_lost(c);
     c->mismatches = 0;
-    c->reconcile = c->unknown_count > 0;
+    if (c->looks > 0) c->looks--;
+    c->reconcile = c->unknown_count > 0 || c->looks > 0;
     if (c->reconcile) engine_timer(c, &c->held_timer, c->now.mono_us + third(c));
 }
 
@@ -406,7 +414,8 @@ void lease_rescued(core *c)
 {
     const pawl_rescue *r = &c->rescue.u.rescue;
     if (c->rescue.status != PAWL_OK) {
-        drop_todo(c); /* the next news bring it again */
+        drop_todo(c);  /* the next news bring it again */
+        claim_stir(c); /* it may have happened: then the freed tasks are due */
         engine_timer(c, &c->news_timer, c->now.mono_us + engine_backoff(c, 2));
         return;
     }

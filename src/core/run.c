@@ -257,10 +257,12 @@ void run_ready(core *c)
 
 void run_stop(core *c, core_task *t, pawl_stop_reason reason)
 {
-    if (t->state != CORE_RUNNING || t->stop) return;
+    /* "lease lost" (make no more effects) says more than any other reason, so it is told even after one. */
+    if (t->state != CORE_RUNNING || t->stop == PAWL_STOP_LEASE_LOST || (t->stop && reason != PAWL_STOP_LEASE_LOST)) return;
+    if (!t->stop) engine_timer(c, &t->timer, c->now.mono_us + STUCK_GRACE_US);
+    if (!t->stop) t->cause = reason;
     t->stop = reason;
-    engine_timer(c, &t->timer, c->now.mono_us + STUCK_GRACE_US);
-    engine_act(c, &t->stop_act, CORE_STOP_RUN);
+    if (!list_linked(&t->stop_act.link)) engine_act(c, &t->stop_act, CORE_STOP_RUN);
 }
 
 void run_cancel(core *c, core_task *t)
@@ -413,7 +415,7 @@ static const char *or_text(const char *text, const char *otherwise) { return tex
 static bool decide_stopped(core *c, core_task *t)
 {
     const core_outcome *o = t->outcome;
-    switch (t->stop) {
+    switch (t->cause) {
     case PAWL_STOP_CANCELLED: finish(c, t, PAWL_CANCELLED, PAWL_ATTEMPT_CANCELLED, NULL, o->error); return true;
     case PAWL_STOP_TIMEOUT: failure(c, t, true, -1, or_text(o->error, "timed out")); return true;
     case PAWL_STOP_SHUTDOWN:
@@ -430,7 +432,7 @@ static void decide(core *c, core_task *t)
 {
     const core_outcome *o = t->outcome;
     pawl_outcome_kind kind = o->outcome.kind;
-    if (kind == PAWL_RUN_OK && !(t->stop == PAWL_STOP_TIMEOUT && t->stuck)) {
+    if (kind == PAWL_RUN_OK && !(t->cause == PAWL_STOP_TIMEOUT && t->stuck)) {
         finish(c, t, PAWL_SUCCEEDED, PAWL_ATTEMPT_SUCCEEDED, NULL, NULL);
         return;
     }
