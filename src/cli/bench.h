@@ -13,7 +13,7 @@
 #define CLI_BENCH_H
 
 #include "cli/cli.h"
-#include "cli/histogram.h"
+#include "cli/latency.h"
 #include <stdatomic.h>
 #include <sys/types.h>
 
@@ -24,7 +24,7 @@
 #define BENCH_STUCK_NS (60LL * 1000000000)
 
 typedef struct bench_slot {
-    histogram dispatch, start, done;
+    latency dispatch, start, done;
     atomic_llong runs, finished; /* of measured tasks */
     atomic_llong fillers;        /* finished */
     atomic_llong last_ns;        /* when the last finish was seen */

@@ -131,7 +131,7 @@ static void *produce(void *ctx)
         prepare(b, &k, from, count);
         int64_t called_ns = b->rate ? bench_planned(b)[from] : bench_now_ns();
         if (send_basket(b, &k, from, count, &err)) give_up(f, &err);
-        histogram_add(&slot->dispatch, bench_now_ns() - called_ns);
+        latency_add(&slot->dispatch, bench_now_ns() - called_ns);
         atomic_fetch_add_explicit(&f->stored, count, memory_order_relaxed);
     }
     basket_free(&k);

@@ -109,7 +109,7 @@ static pawl_outcome run_task(pawl_run *run, void *ctx)
 {
     bench *b = ctx;
     bench_slot *slot = bench_slot_here(b);
-    histogram_add(&slot->start, bench_now_ns() - bench_planned(b)[number_of(run)]);
+    latency_add(&slot->start, bench_now_ns() - bench_planned(b)[number_of(run)]);
     atomic_fetch_add_explicit(&slot->runs, 1, memory_order_relaxed);
     return pawl_ok();
 }
@@ -119,7 +119,7 @@ static bool task_done(pawl_run *run, void *ctx)
     bench *b = ctx;
     bench_slot *slot = bench_slot_here(b);
     int64_t now = bench_now_ns();
-    histogram_add(&slot->done, now - bench_planned(b)[number_of(run)]);
+    latency_add(&slot->done, now - bench_planned(b)[number_of(run)]);
     atomic_store_explicit(&slot->last_ns, now, memory_order_relaxed);
     atomic_fetch_add_explicit(&slot->finished, 1, memory_order_release);
     return true;

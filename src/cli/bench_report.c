@@ -54,7 +54,7 @@ pawl_status bench_read_back(bench *b, pawl_error *err)
 typedef struct numbers {
     double seconds, tasks_per_s, commits, bytes, cpu_s;
     int64_t rss_bytes, runs;
-    histogram dispatch, start, done;
+    latency dispatch, start, done;
     char settings[1024];
 } numbers;
 
@@ -62,9 +62,9 @@ static void sum_slots(bench *b, numbers *n)
 {
     bench_slot *slots = (bench_slot *)((char *)b->shared + b->shared->slots_at);
     for (int i = 0; i < b->shared->slots; i++) {
-        histogram_merge(&n->dispatch, &slots[i].dispatch);
-        histogram_merge(&n->start, &slots[i].start);
-        histogram_merge(&n->done, &slots[i].done);
+        latency_merge(&n->dispatch, &slots[i].dispatch);
+        latency_merge(&n->start, &slots[i].start);
+        latency_merge(&n->done, &slots[i].done);
         n->runs += atomic_load(&slots[i].runs);
     }
 }
@@ -103,13 +103,13 @@ static void number_json(json_writer *w, const char *key, double value)
     jsonw_raw(w, (pawl_bytes){text, (size_t)n});
 }
 
-static void percentiles_json(json_writer *w, const char *key, const histogram *h)
+static void percentiles_json(json_writer *w, const char *key, const latency *h)
 {
     jsonw_key(w, key);
     jsonw_object(w);
-    number_json(w, "p50", histogram_us(h, 0.5));
-    number_json(w, "p99", histogram_us(h, 0.99));
-    number_json(w, "p999", histogram_us(h, 0.999));
+    number_json(w, "p50", latency_us(h, 0.5));
+    number_json(w, "p99", latency_us(h, 0.99));
+    number_json(w, "p999", latency_us(h, 0.999));
     jsonw_end_object(w);
 }
 
@@ -173,12 +173,12 @@ static void micro_cell(table *t, double us)
     else table_cell(t, PLAIN, "%.1f us", us);
 }
 
-static void percentiles_row(table *t, const char *name, const histogram *h)
+static void percentiles_row(table *t, const char *name, const latency *h)
 {
     table_cell(t, PLAIN, "%s", name);
-    micro_cell(t, histogram_us(h, 0.5));
-    micro_cell(t, histogram_us(h, 0.99));
-    micro_cell(t, histogram_us(h, 0.999));
+    micro_cell(t, latency_us(h, 0.5));
+    micro_cell(t, latency_us(h, 0.99));
+    micro_cell(t, latency_us(h, 0.999));
 }
 
 static int report_text(bench *b, const numbers *n)

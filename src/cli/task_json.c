@@ -122,7 +122,7 @@ void task_json(json_writer *w, const pawl_info *task, const pawl_trail *log, con
     origin_json(w, task);
     json_text(w, "content_type", task->content_type);
     json_blob(w, "payload", task->payload, task->content_type);
-    json_text(w, "result_type", task->result_type);
+    json_text(w, "result_type", task->result_type ? task->result_type : task->result.len ? "application/json" : NULL);
     json_blob(w, "result", task->result, task->result_type);
     json_text(w, "result_ref", task->result_ref);
     if (task->attempts) {

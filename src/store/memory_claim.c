@@ -350,11 +350,12 @@ static void rescue_task(mem *m, mem_task *t, pawl_rescue *call, int64_t now_us)
     t->rescues++;
     t->suspect = true;
     pawl_execution run = {.outcome = PAWL_ATTEMPT_RESCUED, .started_us = t->started_us};
-    if (!t->not_started) mem_record_run(m, t, &run, NULL, NULL, why != TASK_AGAIN, now_us);
+    if (!t->not_started) mem_record_run(m, t, &run, NULL, NULL, false, now_us);
     if (why == TASK_POISON) t->ending = &mem_poisoned;
     if (t->run_at_us > now_us) t->run_at_us = now_us;
     mem_minute_of(m, now_us)->rescued++;
     mem_move(m, t, why, (mem_note){.now_us = now_us, .rank = ROW_ERROR, .detail = "rescued"});
+    t->fence++;
     if (why == TASK_POISON) call->failed++;
     else call->freed++;
 }

@@ -8,7 +8,7 @@ check "help COMMAND and COMMAND --help are the same" diff <(pawl help work) <(pa
 exits "-h" 0 pawl enqueue -h
 like "examples" "$out" "^  pawl enqueue --type email.send"
 
-commands=$(pawl --help | sed -n 's/^  \([a-z]*\( [a-z]*\)\{0,1\}\)   .*/\1/p' | grep -v '^pawl')
+commands=$(pawl --help | sed -n 's/^  \([a-z]\{1,\}\( [a-z]\{1,\}\)\{0,1\}\)   .*/\1/p' | grep -v '^pawl')
 is "all commands are found" "$(wc -l <<<"$commands" | tr -d ' ')" 20
 while IFS= read -r command; do
     # shellcheck disable=SC2086
@@ -84,4 +84,4 @@ exits "no such file to look into" 3 pawl tasks list --store "sqlite:$dir/none.db
 check "and it was not made" test ! -e none.db
 echo "this is no database, however long one looks at it; it only has some text in it" >text.db
 exits "not a database" 1 pawl enqueue --type x --store "sqlite:$dir/text.db"
-exits "a folder that is not there" 5 pawl enqueue --type x --store "sqlite:$dir/no/such/folder.db"
+exits "a folder that is not there" 2 pawl enqueue --type x --store "sqlite:$dir/no/such/folder.db"

@@ -49,6 +49,7 @@ class Checker:
         self.counts = collections.Counter()
         self.begun, self.answers, self.spawned, self.bulks = {}, {}, {}, []
         self.executions = {}  # (id, fence) -> Execution
+        self.runs = collections.defaultdict(list)  # id -> its executions in the order of their starts
         self.tasks, self.by_token = {}, collections.defaultdict(list)
 
     def problem(self, kind, text):
@@ -140,17 +141,16 @@ class Checker:
         self.check_processes()
         self.check_dispatches()
         self.check_tasks()
-        self.check_attempts()
-        runs = collections.defaultdict(list)
         for run in sorted(self.executions.values(), key=lambda e: e.start):
-            runs[run.id].append(run)
-        for task_id, of_task in runs.items():
+            self.runs[run.id].append(run)
+        self.check_attempts()
+        for task_id, of_task in list(self.runs.items()):
             self.check_fences(task_id, of_task)
             self.check_overlap(f"task {task_id}", of_task)
             self.check_causes(of_task)
         self.check_keys()
         self.check_groups()
-        self.count(runs)
+        self.count()
         return self.problems
 
     def check_processes(self):
@@ -227,9 +227,9 @@ class Checker:
         if len(final) != 1 or final[0][0] != task["state"]:
             self.problem("accepted", f"task {task_id} is {task['state']} and its ends are {final}")
             return
-        for (other, fence), run in self.executions.items():
-            if other == task_id and fence > final[0][1]:
-                self.problem("accepted", f"task {task_id} ended under fence {final[0][1]} and ran again under {fence}")
+        for run in self.runs[task_id]:
+            if run.fence > final[0][1]:
+                self.problem("accepted", f"task {task_id} ended under fence {final[0][1]} and ran again under {run.fence}")
 
     def check_fences(self, task_id, runs):
         for before, after in zip(runs, runs[1:]):
@@ -282,15 +282,15 @@ class Checker:
             if there != (states == ["succeeded"]):
                 self.problem("spawn", f"parent {parent} is {states} and child {child} is {'there' if there else 'not there'}")
 
-    def count(self, runs):
+    def count(self):
         self.counts["tasks"] = len(self.tasks)
         self.counts["executions"] = len(self.executions)
-        self.counts["beyond one"] = sum(len(of_task) - 1 for of_task in runs.values())
+        self.counts["beyond one"] = sum(len(of_task) - 1 for of_task in self.runs.values() if of_task)
         self.counts["acknowledged"] = sum(a[0] == "ack" for answers in self.answers.values() for a in answers)
         self.counts["unknown"] = sum(a[0] == "unknown" for answers in self.answers.values() for a in answers)
         self.counts["refused"] = sum(a[0] == "refused" for answers in self.answers.values() for a in answers)
         self.counts["killed"] = len(self.killed)
-        self.counts["processes"] = len(self.histories)
+        self.counts["processes"] = len(self.killed) + len(self.exited)
 
 
 def parse(path, may_be_torn):

@@ -25,14 +25,14 @@ class Failure(Exception):
 
 
 class Node:
-    """A node whose history comes through a pipe. Its lines are looked at once, in order."""
+    """A node whose history comes through a pipe. A line is found once; lines of different threads come in any order."""
 
     def __init__(self, name, path, **options):
         args = [NODE, name, path, "-"] + [f"{key}={value}" for key, value in options.items()]
         self.name = name
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True)
-        self.lines, self.ended, self.at = [], False, 0
+        self.lines, self.found, self.ended = [], set(), False
         self.changed = threading.Condition()
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
@@ -50,34 +50,35 @@ class Node:
         self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
 
-    def look(self, wanted):
-        for i in range(self.at, len(self.lines)):
-            if all(self.lines[i].get(key) == value for key, value in wanted.items()):
+    def look(self, wanted, after):
+        for i in range(self.lines.index(after) + 1 if after else 0, len(self.lines)):
+            if i not in self.found and all(self.lines[i].get(key) == value for key, value in wanted.items()):
                 return i
         return None
 
-    def wait(self, seconds=30, **wanted):
-        """The next line with these values; None if it does not come in time."""
+    def wait(self, seconds=30, after=None, **wanted):
+        """The next line with these values, of those behind the line `after`; None if it does not come in time."""
         until = time.monotonic() + deadline(seconds)
         with self.changed:
             while True:
-                found = self.look(wanted)
+                found = self.look(wanted, after)
                 if found is not None:
-                    self.at = found + 1
+                    self.found.add(found)
                     return self.lines[found]
                 left = until - time.monotonic()
                 if left <= 0 or self.ended:
                     return None
                 self.changed.wait(left)
 
-    def expect(self, seconds=30, **wanted):
-        line = self.wait(seconds, **wanted)
+    def expect(self, seconds=30, after=None, **wanted):
+        line = self.wait(seconds, after, **wanted)
         if not line:
-            raise Failure(f"{self.name} did not say {wanted} within {deadline(seconds):g} s; its last words: {self.lines[-5:]}\n{self.said()}")
+            raise Failure(f"{self.name} did not say {wanted} within {deadline(seconds):g} s; its last words:\n  " +
+                          "\n  ".join(str(line) for line in self.lines[-8:]) + "\n" + self.said())
         return line
 
     def has(self, **wanted):
-        """All lines with these values, looked at or not."""
+        """All lines with these values, found before or not."""
         with self.changed:
             return [line for line in self.lines if all(line.get(key) == value for key, value in wanted.items())]
 

@@ -42,8 +42,8 @@ with proc.nodes() as nodes:
 
     os.kill(first.process.pid, signal.SIGCONT)
     first.expect(e="told", id=task, reason="lease_lost")
-    first.expect(e="return", id=task, outcome="succeeded")
-    first.expect(e="lease_lost", id=task, fence=held["fence"])
+    late = first.expect(e="return", id=task, outcome="succeeded")
+    first.expect(after=late, e="lease_lost", id=task, fence=held["fence"])
 
     second.close()
     first.tell("dispatch ok")

@@ -246,7 +246,7 @@ static void rescued_one(judge *j, wire *w, mnode *victim, mtask *t)
     t->counted += counts;
     t->suspect = true;
     t->rescues++;
-    pawl_state to = counts && t->counted >= 3 ? PAWL_FAILED : t->cancel_asked ? PAWL_CANCELLED : PAWL_PENDING;
+    pawl_state to = t->cancel_asked ? PAWL_CANCELLED : counts && t->counted >= 3 ? PAWL_FAILED : PAWL_PENDING;
     NOTE(s, w->node, "rescued %t from node %d: %s, counted %d, marked %d of %d", t->id, victim->id, TEXT(pawl_state_name(to)), t->counted,
          t->marked, victim->marked);
     s->stats[STAT_RESCUES]++;

@@ -148,11 +148,22 @@ static void finish_applied(judge *j, mtask *t, pawl_op *op, int64_t now_us)
     for (int i = 0; i < op->u.finish.spawns_count; i++) insert_applied(j, &op->u.finish.spawns[i], NULL, now_us, 0);
 }
 
+static void check_counts(judge *j, const mtask *t, const pawl_op *op)
+{
+    pawl_attempt_outcome how = op->u.release.run.outcome;
+    bool failure = how == PAWL_ATTEMPT_RETRY || how == PAWL_ATTEMPT_TIMEOUT;
+    if (op->u.release.failure != failure || op->u.release.interruption != (how == PAWL_ATTEMPT_INTERRUPTED)) {
+        broken(j->sim, "attempts are counted", "%s: outcome %d is released as failure %d, interruption %d", trace_id(j->sim, t->id), how,
+               op->u.release.failure, op->u.release.interruption);
+    }
+}
+
 static void release_applied(judge *j, mtask *t, pawl_op *op)
 {
     sim *s = j->sim;
     int most = s->items[s->asks[t->ask].item].max_attempts;
     check_evidence(j, t, op, op->u.release.run.outcome, PAWL_PENDING);
+    check_counts(j, t, op);
     s->stats[STAT_RETURNED] += op->u.release.run.outcome == PAWL_ATTEMPT_NONE;
     if (op->u.release.run.outcome != PAWL_ATTEMPT_NONE) t->suspect = t->solo = false; /* it returned: it is innocent */
     if (!t->cancel_asked) {

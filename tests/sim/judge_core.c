@@ -66,7 +66,11 @@ static void sent_rescue(sim_node *n, const pawl_rescue *r)
     sighting *seen = sighting_of(n->sim->judge, n, r->victim);
     if (!seen) broken(n->sim, "nobody rescues the living", "node %lld is rescued unseen", (long long)r->victim);
     if (seen->proven) return;
-    if (seen->renewal != r->renewal || seen->last_us - seen->first_us < third(n)) {
+    if (r->counts && n->sim->now - n->trouble_at < n->lease_us) {
+        broken(n->sim, "after an outage nobody is blamed", "node %lld is rescued and counted %lld us after the store failed", (long long)r->victim,
+               (long long)(n->sim->now - n->trouble_at));
+    }
+    if (seen->renewal == r->renewal && seen->last_us - seen->first_us < third(n)) { /* an older number the store refuses */
         broken(n->sim, "nobody rescues the living", "node %lld is rescued, seen lapsed for %lld us, a third of a lease is %lld us",
                (long long)r->victim, (long long)(seen->last_us - seen->first_us), (long long)third(n));
     }

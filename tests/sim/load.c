@@ -265,6 +265,19 @@ static void resume_queues(sim *s, void *arg, int64_t number)
 
 void load_heal(sim *s) { sim_at(s, 5 * PAWL_SECOND, NULL, resume_queues, NULL, 0); }
 
+/* Work that nobody may run yet: something due in a paused queue, something for much later. */
+void load_idle_work(sim *s)
+{
+    sim_node *n = some_node(s, true);
+    if (!n) return;
+    int pause = new_ask(s, (ask){.kind = PAWL_OP_QUEUE, .queue = 0, .pause = true}), first = new_item(s), second = new_item(s);
+    s->items[first] = (item){.queue = 0, .key = -1};
+    s->items[second] = (item){.queue = 1, .key = -1, .delay_us = PAWL_HOUR};
+    int asks[] = {new_ask(s, (ask){.kind = PAWL_OP_INSERT, .item = first}), new_ask(s, (ask){.kind = PAWL_OP_INSERT, .item = second})};
+    submit(n, &pause, 1);
+    submit(n, asks, 2);
+}
+
 /* ---- runs ---------------------------------------------------------------------------------------------------------------------------- */
 
 static void spawn(sim_run *run)

@@ -152,8 +152,8 @@ void node_boot(sim_node *n, bool serve_all)
     n->asleep = n->started = n->draining = n->stopping = n->stopped = n->wake_pending = false;
     n->tick_at = n->deadline = INT64_MAX;
     n->outage_until = 0;
-    n->woke_at = -PAWL_HOUR;
-    n->blocks = 0;
+    n->woke_at = n->trouble_at = -PAWL_HOUR;
+    n->blocks = n->failed_calls = n->failed_since = 0;
     n->allocator = (pawl_allocator){count_alloc, count_resize, count_release, n};
     n->mono_offset_us = between(s, 0, PAWL_HOUR);
     n->wall_offset_us = s->rows ? between(s, -2 * PAWL_SECOND, 2 * PAWL_SECOND) : 0;

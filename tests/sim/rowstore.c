@@ -650,7 +650,7 @@ static void free_task(tx *t, pawl_rescue *call, const row_data *life, row *r)
     row_data *d = tx_write(t, r);
     bool marked = d->task.marked, poison = false;
     if (marked && life->life.marked > 1) d->task.solo = true;
-    if (marked && life->life.marked == 1 && life->life.counted) poison = ++d->task.counted >= 3;
+    if (marked && life->life.marked == 1 && life->life.counted) poison = ++d->task.counted >= 3 && !d->task.cancel_asked;
     d->task.fence++;
     d->task.rescues++;
     d->task.runs += !d->task.not_started;

@@ -161,6 +161,7 @@ struct sim_node {
     int64_t tick_at;
     int64_t deadline;      /* of core, as last seen */
     int64_t outage_until, woke_at;
+    int64_t trouble_at;    /* when the store last failed it */
     list runs, requests;
     wire *calls[CORE_CALL_KINDS][LANES_MAX]; /* unanswered */
     int workers[QUEUES], capacity[QUEUES];
@@ -170,6 +171,7 @@ struct sim_node {
     pawl_allocator allocator;
     int64_t blocks;        /* allocated and not released */
     int64_t calls_made;
+    int64_t failed_since, failed_calls; /* for storms: failed calls within a second */
     bool wake_pending;
 };
 
@@ -268,6 +270,7 @@ void load_stop_run(sim_node *n, core_task *t, pawl_stop_reason reason);
 void load_settled(sim_node *n, core_task *t, core_settled how);
 void load_forget(sim_node *n);                          /* the process is gone: its callers and runs too */
 void load_heal(sim *s);                                 /* resumes what is paused */
+void load_idle_work(sim *s);
 int ask_of_body(const sim *s, const pawl_body *body);   /* -1: none of ours */
 int ask_of_by(const char *by);
 

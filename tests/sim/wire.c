@@ -17,6 +17,8 @@
 
 enum { FINE, SLOW, BEFORE, NOTHING, AFTER, LOST, LATE, KILLED };
 
+#define FAILED_MOST 150 /* within a second */
+
 static const char *const fate_names[] = {"", " (slow)", " (fails before)", " (nothing, unknown)", " (done, unknown)", " (answer lost)",
                                          " (unknown, then done)", " (connection breaks)"};
 static const char *const kind_names[CORE_CALL_KINDS] = {"", "register", "leave", "ids", "apply", "claim", "renew", "held", "rescue",
@@ -210,6 +212,18 @@ void wire_free_all(sim *s)
     }
 }
 
+/* However the store fails, it is not asked more often because of that. */
+static void failed(sim_node *n)
+{
+    sim *s = n->sim;
+    n->trouble_at = s->now;
+    if (s->now - n->failed_since > PAWL_SECOND) {
+        n->failed_since = s->now;
+        n->failed_calls = 0;
+    }
+    if (++n->failed_calls > FAILED_MOST) broken(s, "no storms", "node %d made %d calls that failed within a second", n->index, FAILED_MOST);
+}
+
 static void answer(sim *s, void *arg, int64_t status)
 {
     wire *w = arg;
@@ -218,6 +232,7 @@ static void answer(sim *s, void *arg, int64_t status)
     NOTE(s, n, "<- %s %d: %s", TEXT(kind_names[to->kind]), w->serial, TEXT(pawl_status_name((pawl_status)status)));
     n->calls[to->kind][to->lane] = NULL;
     to->status = (pawl_status)status;
+    if (status != PAWL_OK) failed(n);
     to->err.status = to->status;
     snprintf(to->err.message, sizeof to->err.message, "simulated");
     if (to->status == PAWL_OK) {
@@ -318,12 +333,15 @@ static void dispatch(wire *w)
 {
     sim *s = w->sim;
     switch (w->fate) {
-    case BEFORE: never(w, PAWL_UNAVAILABLE); return;
+    case BEFORE: never(w, chance(s, 100) ? PAWL_NO_MEMORY : PAWL_UNAVAILABLE); return;
     case NOTHING: never(w, PAWL_UNKNOWN); return;
-    case LATE:
-        answer_in(w, usual(s), reads_only(w) ? PAWL_UNAVAILABLE : PAWL_UNKNOWN);
-        sim_at(s, very_long(s), NULL, execute, w, 0);
+    case LATE: {
+        /* A batch has a receipt: it may come however late. Anything else comes within a quarter of a lease. */
+        int64_t soon = usual(s), late = w->call.kind == CORE_APPLY ? very_long(s) : soon + between(s, 0, w->node->lease_us / 4);
+        answer_in(w, soon, reads_only(w) ? PAWL_UNAVAILABLE : PAWL_UNKNOWN);
+        sim_at(s, late, NULL, execute, w, 0);
         return;
+    }
     case KILLED:
         if (!s->rows) {
             never(w, chance(s, 500) ? PAWL_UNKNOWN : PAWL_UNAVAILABLE);

@@ -298,7 +298,7 @@ static void boot_late(sim *s, void *arg, int64_t number)
 {
     (void)number;
     sim_node *n = arg;
-    if (!n->up) node_boot(n, s->phase != PHASE_CHAOS && n->index == 0);
+    if (!n->up) node_boot(n, s->phase != PHASE_CHAOS);
 }
 
 void world_reboot(sim_node *n)
@@ -323,6 +323,15 @@ static void stop_faults(plan *p)
     p->keep_sessions = false;
 }
 
+static bool somebody_serves_all(const sim *s)
+{
+    for (int i = 0; s->plan.alike && i < s->plan.nodes; i++) {
+        const sim_node *n = &s->nodes[i];
+        if (n->up && n->started && !n->stopping && !n->one_shot) return true;
+    }
+    return false;
+}
+
 static void heal(sim *s)
 {
     s->phase = PHASE_HEAL;
@@ -331,8 +340,7 @@ static void heal(sim *s)
     NOTE(s, NULL, "---- heal: %d tasks unfinished", judge_unfinished(s));
     for (int i = 0; i < s->plan.nodes; i++) s->nodes[i].outage_until = 0;
     load_heal(s);
-    /* Node 0 is started anew with every queue and every type, so that somebody can run everything. */
-    if (s->nodes[0].up) node_crash(&s->nodes[0]);
+    if (!somebody_serves_all(s) && s->nodes[0].up) node_crash(&s->nodes[0]); /* it comes back with every queue and type */
     for (int i = 0; i < s->plan.nodes; i++) sim_at(s, between(s, 0, PAWL_SECOND), NULL, boot_late, &s->nodes[i], 0);
 }
 
@@ -357,10 +365,8 @@ static void until_quiet(sim *s)
 }
 
 /* The sweeper may look now and then, the last wakes may be answered; apart from that nobody moves. */
-static void idle(sim *s)
+static void nobody_moves(sim *s)
 {
-    s->phase = PHASE_IDLE;
-    NOTE(s, NULL, "---- idle");
     int64_t settle = s->now + PAWL_MINUTE, until = settle + IDLE_US, calls[NODES_MAX];
     while (step(s, settle)) { }
     for (int i = 0; i < s->plan.nodes; i++) calls[i] = s->nodes[i].calls_made;
@@ -368,10 +374,25 @@ static void idle(sim *s)
     for (int i = 0; i < s->plan.nodes; i++) {
         int64_t made = s->nodes[i].calls_made - calls[i];
         if (made > IDLE_CALLS) {
-            broken(s, "idle means idle", "node %d made %lld calls to the store in %.0f idle minutes", i, (long long)made,
+            broken(s, "idle means idle (5, 6)", "node %d made %lld calls to the store in %.0f idle minutes", i, (long long)made,
                    (double)IDLE_US / 6e7);
         }
     }
+}
+
+static void idle(sim *s)
+{
+    s->phase = PHASE_IDLE;
+    NOTE(s, NULL, "---- idle");
+    if (chance(s, 300)) {
+        load_idle_work(s);
+        nobody_moves(s);
+        s->phase = PHASE_HEAL;
+        load_heal(s);
+        until_quiet(s);
+        s->phase = PHASE_IDLE;
+    }
+    nobody_moves(s);
 }
 
 static void stop_all(sim *s)

@@ -50,18 +50,18 @@ static void forget_answers(pawl_op *op)
     for (int i = 0; op->kind == PAWL_OP_FINISH && i < op->u.finish.spawns_count; i++) forget_answers(&op->u.finish.spawns[i]);
 }
 
-void op_apply(tx *t, pawl_op *op)
+void apply_op(tx *t, pawl_op *op)
 {
     switch (op->kind) {
-    case PAWL_OP_INSERT: op_insert(t, op); break;
-    case PAWL_OP_START: op_start(t, op); break;
-    case PAWL_OP_FINISH: op_finish(t, op); break;
-    case PAWL_OP_RELEASE: op_release(t, op); break;
-    case PAWL_OP_PROGRESS: op_progress(t, op); break;
-    case PAWL_OP_CANCEL: op_cancel(t, op); break;
-    case PAWL_OP_RETRY: op_retry(t, op); break;
-    case PAWL_OP_ACK: op_ack(t, op); break;
-    case PAWL_OP_QUEUE: op_queue(t, op); break;
+    case PAWL_OP_INSERT: apply_insert(t, op); break;
+    case PAWL_OP_START: apply_start(t, op); break;
+    case PAWL_OP_FINISH: apply_finish(t, op); break;
+    case PAWL_OP_RELEASE: apply_release(t, op); break;
+    case PAWL_OP_PROGRESS: apply_progress(t, op); break;
+    case PAWL_OP_CANCEL: apply_cancel(t, op); break;
+    case PAWL_OP_RETRY: apply_retry(t, op); break;
+    case PAWL_OP_ACK: apply_ack(t, op); break;
+    case PAWL_OP_QUEUE: apply_queue(t, op); break;
     }
 }
 
@@ -71,7 +71,7 @@ static int apply_all(tx *t, pawl_batch *batch, pawl_arena *arena)
     insert_depths(t, batch->ops, batch->count, arena);
     for (int i = 0; i < batch->count; i++) {
         if (batch->ops[i]->result != PAWL_OP_NONE) continue;
-        op_apply(t, batch->ops[i]);
+        apply_op(t, batch->ops[i]);
         if (t->c->rc) return i;
     }
     return -1;

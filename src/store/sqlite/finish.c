@@ -16,7 +16,7 @@ static bool lease_good(tx *t, pawl_op *op, task_row *row)
     return false;
 }
 
-void op_start(tx *t, pawl_op *op)
+void apply_start(tx *t, pawl_op *op)
 {
     task_row row = {0};
     if (!lease_good(t, op, &row)) return;
@@ -61,14 +61,14 @@ static void spawn(tx *t, pawl_op *op)
     for (int i = 0; i < op->u.finish.spawns_count && !t->c->rc; i++) {
         pawl_op *child = &op->u.finish.spawns[i];
         child->u.insert.ask_lease = false;
-        op_insert(t, child);
+        apply_insert(t, child);
         if (child->result != PAWL_OP_COLLISION) continue;
         child->id = 0; /* nobody could send it again: the store draws another */
-        op_insert(t, child);
+        apply_insert(t, child);
     }
 }
 
-void op_finish(tx *t, pawl_op *op)
+void apply_finish(tx *t, pawl_op *op)
 {
     task_row row = {0};
     if (!lease_good(t, op, &row)) return;
@@ -142,7 +142,7 @@ static void release_again(tx *t, pawl_op *op, task_row *row)
     op->out_run_at_us = row->run_at_us;
 }
 
-void op_release(tx *t, pawl_op *op)
+void apply_release(tx *t, pawl_op *op)
 {
     task_row row = {0};
     if (!lease_good(t, op, &row)) return;
@@ -150,7 +150,7 @@ void op_release(tx *t, pawl_op *op)
     else release_again(t, op, &row);
 }
 
-void op_progress(tx *t, pawl_op *op)
+void apply_progress(tx *t, pawl_op *op)
 {
     task_row row = {0};
     if (!lease_good(t, op, &row)) return;

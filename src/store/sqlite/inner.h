@@ -7,6 +7,7 @@
 #include "store/sqlite/sidecar.h"
 #include "store/sqlite/tally.h"
 #include <pthread.h>
+#include <sys/types.h>
 
 #define READERS 2
 
@@ -50,7 +51,8 @@ typedef struct sqlite_store {
     tally tally;
     buf receipt;
     checkpointer ckpt;
-    _Atomic int64_t seen_version; /* of the writer, for watch_check while the writer is busy */
+    int64_t open_version;  /* data_version of the writer after opening */
+    _Atomic int64_t seen_version; /* and since, for watch_check while the writer is busy */
     pawl_id audit_walk;    /* where the sweep of old trails goes on */
 
     reader readers[READERS];
@@ -139,16 +141,16 @@ void oplog_put(tx *t, const char *who, const char *action, pawl_id id, const cha
 
 /* ---- operations (apply.c, insert.c, finish.c, operate.c) ------------------------------------------------------------------------------ */
 
-void op_apply(tx *t, pawl_op *op); /* any of these */
-void op_insert(tx *t, pawl_op *op);
-void op_start(tx *t, pawl_op *op);
-void op_finish(tx *t, pawl_op *op);
-void op_release(tx *t, pawl_op *op);
-void op_progress(tx *t, pawl_op *op);
-void op_cancel(tx *t, pawl_op *op);
-void op_retry(tx *t, pawl_op *op);
-void op_ack(tx *t, pawl_op *op);
-void op_queue(tx *t, pawl_op *op);
+void apply_op(tx *t, pawl_op *op); /* any of these */
+void apply_insert(tx *t, pawl_op *op);
+void apply_start(tx *t, pawl_op *op);
+void apply_finish(tx *t, pawl_op *op);
+void apply_release(tx *t, pawl_op *op);
+void apply_progress(tx *t, pawl_op *op);
+void apply_cancel(tx *t, pawl_op *op);
+void apply_retry(tx *t, pawl_op *op);
+void apply_ack(tx *t, pawl_op *op);
+void apply_queue(tx *t, pawl_op *op);
 void task_take_back(tx *t, task_row *row); /* leased, not started -> pending, in memory and in pawl_leased; the caller stores it */
 bool insert_makes_sense(const pawl_body *body); /* has a type and a queue */
 void insert_depths(tx *t, pawl_op **ops, int count, pawl_arena *arena); /* marks as FULL what does not fit; first of all */

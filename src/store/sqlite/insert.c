@@ -230,7 +230,7 @@ static void insert_keyed(tx *t, pawl_op *op, int64_t tenant_id)
     }
 }
 
-void op_insert(tx *t, pawl_op *op)
+void apply_insert(tx *t, pawl_op *op)
 {
     const pawl_body *b = op->u.insert.body;
     if (!insert_makes_sense(b)) {

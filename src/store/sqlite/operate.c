@@ -32,7 +32,7 @@ static void cancel_now(tx *t, pawl_op *op, task_row *row)
     op->result = PAWL_OP_DONE;
 }
 
-void op_cancel(tx *t, pawl_op *op)
+void apply_cancel(tx *t, pawl_op *op)
 {
     task_row row;
     if (!task_get(t->c, op->id, &row)) {
@@ -109,7 +109,7 @@ static void retry_as_new(tx *t, pawl_op *op, const ended_row *old, pawl_body *b)
     pawl_op insert = {.kind = PAWL_OP_INSERT, .id = op->u.retry.new_id, .audit = op->audit};
     b->retry_of = op->id;
     insert.u.insert.body = b;
-    op_insert(t, &insert);
+    apply_insert(t, &insert);
     bool stored = insert.result == PAWL_OP_DONE || insert.result == PAWL_OP_REPLACED;
     op->result = stored ? PAWL_OP_DONE : PAWL_OP_COLLISION;
     if (!stored) return;
@@ -130,7 +130,7 @@ static void retry_stored(tx *t, pawl_op *op, const ended_row *old)
     t->c->allocator->release(t->c->allocator->ctx, b);
 }
 
-void op_retry(tx *t, pawl_op *op)
+void apply_retry(tx *t, pawl_op *op)
 {
     ended_row old = {0};
     if (!ended_get(t, op->id, &old)) {
@@ -160,7 +160,7 @@ static int64_t queue_of_body(tx *t, pawl_id id)
     return queue_id;
 }
 
-void op_ack(tx *t, pawl_op *op)
+void apply_ack(tx *t, pawl_op *op)
 {
     ended_row old = {0};
     task_row row;
@@ -181,7 +181,7 @@ void op_ack(tx *t, pawl_op *op)
     op->result = PAWL_OP_DONE;
 }
 
-void op_queue(tx *t, pawl_op *op)
+void apply_queue(tx *t, pawl_op *op)
 {
     int64_t queue_id = name_id(t->c, op->u.queue.queue);
     query q = query_on(t->c, SQL_queue_pause);

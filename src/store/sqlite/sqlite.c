@@ -188,6 +188,7 @@ static pawl_status open_to_write(sqlite_store *s, const pawl_store_options *o, c
     sidecar_end_turn(&s->side);
     if (status) return status;
     conn_version_moved(&s->writer);
+    s->open_version = s->writer.version;
     atomic_store(&s->seen_version, s->writer.version);
     ckpt_init(s);
     sidecar_touch(&s->side); /* those who were alone learn that they are not */

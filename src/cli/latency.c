@@ -1,4 +1,4 @@
-#include "cli/histogram.h"
+#include "cli/latency.h"
 
 #define SUB_BITS 5 /* 2^5 buckets to an octave */
 
@@ -17,25 +17,25 @@ static double middle_of(int bucket)
     return (double)low + (double)(UINT64_C(1) << shift) / 2;
 }
 
-void histogram_add(histogram *h, int64_t ns)
+void latency_add(latency *h, int64_t ns)
 {
     int bucket = bucket_of(ns > 0 ? (uint64_t)ns : 0);
     atomic_fetch_add_explicit(&h->counts[bucket], 1, memory_order_relaxed);
 }
 
-void histogram_merge(histogram *into, const histogram *from)
+void latency_merge(latency *into, const latency *from)
 {
-    for (int i = 0; i < HISTOGRAM_BUCKETS; i++) {
+    for (int i = 0; i < LATENCY_BUCKETS; i++) {
         uint32_t n = atomic_load_explicit(&from->counts[i], memory_order_relaxed);
         if (n) atomic_fetch_add_explicit(&into->counts[i], n, memory_order_relaxed);
     }
 }
 
-double histogram_us(const histogram *h, double share)
+double latency_us(const latency *h, double share)
 {
     uint64_t all = 0, seen = 0;
-    for (int i = 0; i < HISTOGRAM_BUCKETS; i++) all += atomic_load_explicit(&h->counts[i], memory_order_relaxed);
-    for (int i = 0; i < HISTOGRAM_BUCKETS; i++) {
+    for (int i = 0; i < LATENCY_BUCKETS; i++) all += atomic_load_explicit(&h->counts[i], memory_order_relaxed);
+    for (int i = 0; i < LATENCY_BUCKETS; i++) {
         seen += atomic_load_explicit(&h->counts[i], memory_order_relaxed);
         if (all && (double)seen >= share * (double)all) return middle_of(i) / 1000;
     }

@@ -1,0 +1,233 @@
+/* Lists: one page of tasks by id.
+ *
+ * The rows of one table are walked by id (all bodies, or the table that holds tasks of the wanted state, or those of one key) and
+ * looked at one by one, so that it is always known how far the walk came: a list that is cut goes on from there. The cursor is the
+ * text of that id.
+ */
+#include "base/error.h"
+#include "store/sqlite/read.h"
+#include <string.h>
+
+typedef enum source { FROM_ALL, FROM_LIVE, FROM_LEASED, FROM_DONE, FROM_FAILED, FROM_KEY } source;
+
+/* What a filter's state asks for, in terms of stored rows. */
+typedef struct wanted {
+    const char *name;
+    source from;
+    pawl_state state;     /* NONE: any of that table */
+    bool later;           /* pending: only those of the future; then retrying says with or without failures */
+    bool retrying;
+    bool stale, running;  /* leased */
+} wanted;
+
+static const wanted states[] = {
+    {.name = "waiting", .from = FROM_LIVE, .state = PAWL_WAITING},
+    {.name = "pending", .from = FROM_LIVE, .state = PAWL_PENDING},
+    {.name = "scheduled", .from = FROM_LIVE, .state = PAWL_PENDING, .later = true},
+    {.name = "retrying", .from = FROM_LIVE, .state = PAWL_PENDING, .later = true, .retrying = true},
+    {.name = "leased", .from = FROM_LEASED},
+    {.name = "running", .from = FROM_LEASED, .running = true},
+    {.name = "stale", .from = FROM_LEASED, .stale = true},
+    {.name = "succeeded", .from = FROM_DONE, .state = PAWL_SUCCEEDED},
+    {.name = "cancelled", .from = FROM_DONE, .state = PAWL_CANCELLED},
+    {.name = "failed", .from = FROM_FAILED},
+    {.name = "throttled", .from = FROM_LIVE, .state = PAWL_STATE_COUNT}, /* nothing is, so far */
+};
+
+typedef struct listing {
+    reading *r;
+    const pawl_filter *f;
+    wanted want;
+    bool by_body;         /* the filter asks about the body */
+    bool impossible;      /* it names something that nothing stored has */
+    int64_t type_id, queue_id, tenant_id;
+    pawl_info **found;
+    int count, limit;
+    pawl_id at;           /* the last task looked at */
+    bool more, partial;
+    int64_t until_us;
+} listing;
+
+/* ---- matching ------------------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct candidate {
+    pawl_id id;
+    pawl_state state;
+    int64_t a, b;         /* live: run_at, failures; leased: node; failed: resolved */
+} candidate;
+
+static bool state_matches(listing *l, const candidate *c)
+{
+    const wanted *w = &l->want;
+    if (w->state && c->state != w->state) return false;
+    if (w->later && (c->a <= l->r->now_us || (c->b > 0) != w->retrying)) return false;
+    if (w->from == FROM_FAILED && l->f->unresolved && c->a) return false;
+    if (w->stale || w->running) return node_pulse(l->r, c->a) == w->running;
+    return true;
+}
+
+static bool body_matches(listing *l, pawl_id id)
+{
+    const pawl_filter *f = l->f;
+    if (!l->by_body) return true;
+    query q = query_on(l->r->c, SQL_list_body);
+    put_int(&q, id);
+    bool match = query_row(&q);
+    if (match) {
+        int64_t type_id = get_int(&q), queue_id = get_int(&q), tenant_id = get_int(&q), created_us = get_int(&q);
+        const char *key = get_text(&q);
+        match = (!f->type || type_id == l->type_id) && (!f->queue || queue_id == l->queue_id) && (!f->tenant || tenant_id == l->tenant_id);
+        match = match && (!f->since_us || created_us >= f->since_us) && (!f->until_us || created_us < f->until_us);
+        match = match && (!f->key || (key && strcmp(key, f->key) == 0));
+    }
+    query_end(&q);
+    return match;
+}
+
+/* Where a candidate of FROM_ALL or FROM_KEY really is. */
+static bool find_candidate(listing *l, candidate *c)
+{
+    static const struct {
+        source from;
+        sql_name get;
+    } tables[] = {{FROM_LEASED, SQL_list_leased_one}, {FROM_LIVE, SQL_list_live_one}, {FROM_DONE, SQL_list_done_one},
+                  {FROM_FAILED, SQL_list_failed_one}};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        if (l->want.from != FROM_ALL && l->want.from != tables[i].from) continue;
+        query q = query_on(l->r->c, tables[i].get);
+        put_int(&q, c->id);
+        bool found = query_row(&q);
+        if (found) {
+            c->state = (pawl_state)get_int(&q);
+            c->a = get_int(&q);
+            c->b = get_int(&q);
+        }
+        query_end(&q);
+        if (found) return true;
+    }
+    return false;
+}
+
+static bool matches(listing *l, candidate *c, source walked)
+{
+    if (!body_matches(l, c->id)) return false;
+    if (walked == FROM_KEY && !find_candidate(l, c)) return false;
+    return walked == FROM_ALL || state_matches(l, c);
+}
+
+/* ---- walking --------------------------------------------------------------------------------------------------------------------------------- */
+
+static source walk_of(const listing *l)
+{
+    return l->f->key ? FROM_KEY : l->want.from;
+}
+
+static sql_name statement(source from, bool up)
+{
+    static const sql_name all[][2] = {
+        [FROM_ALL] = {SQL_list_all_down, SQL_list_all_up},          [FROM_LIVE] = {SQL_list_live_down, SQL_list_live_up},
+        [FROM_LEASED] = {SQL_list_leased_down, SQL_list_leased_up}, [FROM_DONE] = {SQL_list_done_down, SQL_list_done_up},
+        [FROM_FAILED] = {SQL_list_failed_down, SQL_list_failed_up}, [FROM_KEY] = {SQL_list_key_down, SQL_list_key_up}};
+    return all[from][up];
+}
+
+static bool out_of_time(const listing *l, int looked)
+{
+    return l->r->c->rc == SQLITE_INTERRUPT || (looked % 64 == 0 && mono_us() >= l->until_us);
+}
+
+/* One task looked at. false: the page is full. */
+static bool look(listing *l, candidate *c, source walked)
+{
+    if (matches(l, c, walked)) {
+        info_more ignored;
+        if (l->count == l->limit) {
+            l->more = true;
+            return false;
+        }
+        pawl_info *info = info_read(l->r, c->id, &ignored);
+        if (!info && (l->r->c->rc || l->r->no_memory)) return false;
+        if (info) {
+            info->result = (pawl_bytes){0};
+            l->found[l->count++] = info;
+        }
+    }
+    l->at = c->id;
+    return true;
+}
+
+static void walk(listing *l)
+{
+    source walked = walk_of(l);
+    query q = query_on(l->r->c, statement(walked, l->f->oldest_first));
+    put_int(&q, l->at);
+    if (walked == FROM_KEY) put_text(&q, l->f->key);
+    for (int looked = 1; query_row(&q); looked++) {
+        candidate c = {.id = get_int(&q)};
+        c.state = (pawl_state)get_int(&q);
+        c.a = get_int(&q);
+        c.b = get_int(&q);
+        if (!look(l, &c, walked)) break;
+        if (!out_of_time(l, looked)) continue;
+        l->more = l->partial = true;
+        break;
+    }
+    query_end(&q);
+    if (l->r->c->rc != SQLITE_INTERRUPT) return;
+    l->more = l->partial = true; /* cut while it looked for the next one */
+    conn_clear(l->r->c);
+}
+
+/* ---- the page -------------------------------------------------------------------------------------------------------------------------------- */
+
+static int64_t filter_name(listing *l, const char *name)
+{
+    if (!name) return 0;
+    l->by_body = true;
+    int64_t id = name[0] ? name_find(l->r->c, name) : 0;
+    if (!id && name[0]) l->impossible = true;
+    return id;
+}
+
+static pawl_status read_filter(listing *l, pawl_error *err)
+{
+    const pawl_filter *f = l->f;
+    bool known = !f->state;
+    for (size_t i = 0; !known && i < sizeof states / sizeof *states; i++) {
+        known = strcmp(f->state, states[i].name) == 0;
+        if (known) l->want = states[i];
+    }
+    if (!known) return err_set(err, PAWL_INVALID, "no task can be in state \"%s\"", f->state);
+    if (f->unresolved && l->want.from == FROM_ALL) l->want.from = FROM_FAILED;
+    if (f->unresolved && l->want.from != FROM_FAILED) l->impossible = true;
+    l->type_id = filter_name(l, f->type);
+    l->queue_id = filter_name(l, f->queue);
+    l->tenant_id = filter_name(l, f->tenant);
+    if (f->since_us || f->until_us || f->key) l->by_body = true;
+    l->at = f->oldest_first ? 0 : INT64_MAX;
+    if (f->cursor && !pawl_id_parse(f->cursor, &l->at))
+        return err_set(err, PAWL_INVALID, "\"%s\" is not a cursor of this store: pass `next` of the page before", f->cursor);
+    l->limit = f->limit > 0 ? f->limit : 100;
+    return PAWL_OK;
+}
+
+pawl_status list_read(reading *r, pawl_query *query, pawl_error *err)
+{
+    listing l = {.r = r, .f = query->filter, .until_us = r->c->cut_at_us};
+    if (query->deadline_us > 0 && mono_us() + query->deadline_us < l.until_us) l.until_us = mono_us() + query->deadline_us;
+    r->c->cut_at_us = l.until_us;
+    pawl_status status = read_filter(&l, err);
+    if (status) return status;
+    pawl_page *page = read_alloc(r, sizeof *page);
+    l.found = read_alloc(r, (size_t)l.limit * sizeof *l.found);
+    if (!page || !l.found) return PAWL_OK; /* no_memory says it */
+    if (!l.impossible) walk(&l);
+    char next[PAWL_ID_TEXT];
+    pawl_id_format(l.at, next);
+    page->count = (size_t)l.count;
+    page->tasks = (const pawl_info *const *)l.found;
+    page->partial = l.partial;
+    if (l.more) page->next = read_text(r, next);
+    query->page = page;
+    return PAWL_OK;
+}

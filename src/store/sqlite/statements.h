@@ -1,0 +1,46 @@
+/* Every statement of the .sql files by its name; SQL_foo is the statement `-- name: foo`. */
+#ifndef STORE_SQLITE_STATEMENTS_H
+#define STORE_SQLITE_STATEMENTS_H
+
+/* clang-format off */
+#define SQL_TABLE(X) \
+    /* apply.sql */ \
+    X(begin) X(commit) X(use_wal) X(data_version) X(meta_get) X(meta_put) X(name_find) X(name_text) X(name_add) \
+    X(receipt_get) X(receipt_put) X(slot_add) X(rollup_get) X(rollup_put) \
+    /* claim.sql */ \
+    X(lane_next) X(lane_due) X(lane_future) X(lane_count) \
+    /* node.sql */ \
+    X(node_life) X(node_add) X(node_kill) X(node_victim) X(heartbeat_add) X(heartbeat_beat) X(heartbeat_leases) \
+    X(heartbeat_drop) X(heartbeat_get) X(heartbeat_others) X(cancel_list) X(leased_by) X(leased_page) X(leased_marks) \
+    X(number_get) X(number_free) X(number_last) X(number_put) X(node_number_free) \
+    /* operate.sql */ \
+    X(done_retried) X(failed_retried) X(failed_ack) X(queue_pause) X(queue_exists) X(queue_get) X(queue_add) \
+    /* read.sql */ \
+    X(read_begin) X(read_end) X(info_body) X(info_payload) X(info_leased) X(info_live) X(info_done) X(info_failed) \
+    X(info_attempts) X(info_attempts_count) X(info_last_error) X(node_name) X(node_pulse) X(list_all_up) X(list_all_down) \
+    X(list_live_up) X(list_live_down) X(list_leased_up) X(list_leased_down) X(list_done_up) X(list_done_down) \
+    X(list_failed_up) X(list_failed_down) X(list_key_up) X(list_key_down) X(list_live_one) X(list_leased_one) \
+    X(list_done_one) X(list_failed_one) X(list_body) X(trail_audit) X(trail_audit_count) X(trail_logs) X(nodes_list) \
+    X(nodes_count) X(queues_list) X(queues_count) X(rollup_window) \
+    /* sweep.sql */ \
+    X(slots_list) X(slot_rows) X(slot_keep) X(slot_drop) X(failed_resolved_rows) X(failed_open_rows) X(failed_expiring) \
+    X(failed_queue) X(forget_done) X(forget_failed) X(forget_body) X(forget_key) X(forget_attempts) X(forget_attempt_logs) \
+    X(forget_audit) X(body_key) X(body_oldest) X(body_from) X(audit_walk) X(audit_drop) X(runlog_oldest) X(runlog_drop) \
+    X(oplog_oldest) X(oplog_drop) X(nodes_idle) X(nodes_dead) X(node_forget) X(nodes_drop) X(receipts_drop) \
+    X(receipts_stray) X(rollup_oldest) X(rollup_drop) \
+    /* task.sql */ \
+    X(leased_get) X(leased_put) X(leased_drop) X(leased_start) X(leased_cancel) X(leased_progress) X(cancel_put) \
+    X(cancel_drop) X(live_get) X(live_put) X(live_drop) X(live_unreadable) X(done_put) X(failed_put) X(done_state) \
+    X(failed_state) X(attempt_put) X(done_progress) X(failed_progress) X(runlog_put) X(audit_put) X(audit_put_dispatch) \
+    X(body_put) X(body_replace) X(body_get) X(body_stand_in) X(body_queue) X(body_priority) X(key_get) X(key_put) \
+    X(key_move) X(oplog_put)
+/* clang-format on */
+
+typedef enum sql_name {
+#define X(name) SQL_##name,
+    SQL_TABLE(X)
+#undef X
+    SQL_COUNT
+} sql_name;
+
+#endif

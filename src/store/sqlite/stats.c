@@ -1,0 +1,170 @@
+/* Numbers: queues, what happened in a window of time, nodes. All of it from counters and rollups; only what is due now is counted, up to
+ * a limit.
+ */
+#include "store/sqlite/read.h"
+#include <string.h>
+
+#define DUE_MAX 10000
+
+static int64_t count(reading *r, sql_name which)
+{
+    query q = query_on(r->c, which);
+    int64_t n = query_row(&q) ? get_int(&q) : 0;
+    query_end(&q);
+    return n;
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------------------------------------------------ */
+
+/* Its process is there (the lock it holds), or its heartbeat says so. */
+bool node_visible(reading *r, int64_t node, int64_t sidecar, bool alive, const char *boot_id, int64_t expires_us)
+{
+    if (!alive) return false;
+    bool lock = sidecar && sidecar == sidecar_id(&r->s->side) && !sidecar_dead(&r->s->side, node);
+    return lock || !node_lapsed(r->s, boot_id, expires_us, r->boot_us);
+}
+
+typedef struct node_row {
+    pawl_node_info info;
+    const char *types;
+} node_row;
+
+static node_row read_node(reading *r, query *q)
+{
+    node_row n = {.info.id = get_int(q)};
+    n.info.name = read_text(r, get_text(q));
+    n.info.pid = get_int(q);
+    n.info.queues = read_text(r, get_text(q));
+    n.types = read_text(r, get_text(q));
+    int64_t sidecar = get_int(q);
+    n.info.born_us = get_int(q);
+    bool alive = get_int(q) == 1;
+    const char *boot_id = get_text(q);
+    int64_t expires_us = get_int(q);
+    n.info.leases = get_int(q);
+    n.info.alive = node_visible(r, n.info.id, sidecar, alive, boot_id, expires_us);
+    bool same_boot = boot_id && strcmp(boot_id, r->s->clock.boot_id) == 0;
+    if (n.info.leases > 0) n.info.expires_us = same_boot ? r->now_us + expires_us - r->boot_us : r->now_us;
+    return n;
+}
+
+void nodes_read(reading *r, pawl_query *question)
+{
+    size_t room = (size_t)count(r, SQL_nodes_count) + 1;
+    pawl_nodes *nodes = read_alloc(r, sizeof *nodes);
+    pawl_node_info *infos = read_alloc(r, room * sizeof *infos);
+    const char **types = read_alloc(r, room * sizeof *types);
+    if (!nodes || !infos || !types) return;
+    query q = query_on(r->c, SQL_nodes_list);
+    while (nodes->count < room && query_row(&q)) {
+        node_row n = read_node(r, &q);
+        infos[nodes->count] = n.info;
+        types[nodes->count++] = n.types;
+    }
+    query_end(&q);
+    nodes->nodes = infos;
+    question->nodes = nodes;
+    question->node_types = types;
+}
+
+/* ---- queues ------------------------------------------------------------------------------------------------------------------------------------ */
+
+static bool names_queue(const char *names, const char *queue)
+{
+    size_t len = strlen(queue);
+    for (const char *at = names; *at; at += strcspn(at, ","), at += *at == ',')
+        if (strncmp(at, queue, len) == 0 && (at[len] == ',' || at[len] == '\0')) return true;
+    return false;
+}
+
+static bool served(const pawl_nodes *nodes, const char *queue)
+{
+    for (size_t i = 0; i < nodes->count; i++)
+        if (nodes->nodes[i].alive && names_queue(nodes->nodes[i].queues, queue)) return true;
+    return false;
+}
+
+static void count_due(reading *r, int64_t queue_id, pawl_queue_info *info)
+{
+    lane_key lane = LANE_FIRST(queue_id);
+    while (lane_next(r->c, &lane)) {
+        query q = query_on(r->c, SQL_lane_count);
+        put_int(&q, lane.queue_id);
+        put_int(&q, lane.priority);
+        put_int(&q, lane.class);
+        put_int(&q, lane.type_id);
+        put_int(&q, r->now_us);
+        put_int(&q, info->due < DUE_MAX ? DUE_MAX - info->due : 1);
+        if (query_row(&q)) {
+            int64_t due = get_int(&q), oldest_us = get_int(&q);
+            if (due && (!info->oldest_due_us || oldest_us < info->oldest_due_us)) info->oldest_due_us = oldest_us;
+            info->due = info->due + due < DUE_MAX ? info->due + due : DUE_MAX;
+        }
+        query_end(&q);
+    }
+}
+
+static void read_queues(reading *r, pawl_stats *s, const pawl_nodes *nodes)
+{
+    size_t room = (size_t)count(r, SQL_queues_count) + 1;
+    pawl_queue_info *infos = read_alloc(r, room * sizeof *infos);
+    if (!infos) return;
+    query q = query_on(r->c, SQL_queues_list);
+    while (s->queues_count < room && query_row(&q)) {
+        pawl_queue_info *info = &infos[s->queues_count++];
+        int64_t queue_id = get_int(&q);
+        info->name = read_text(r, get_text(&q));
+        info->paused = get_int(&q) != 0;
+        s->waiting += info->waiting = get_int(&q);
+        s->pending += info->pending = get_int(&q);
+        s->leased += info->leased = get_int(&q);
+        s->dead += info->failed = get_int(&q);
+        if (info->name) info->served = served(nodes, info->name);
+        count_due(r, queue_id, info);
+    }
+    query_end(&q);
+    s->queues = infos;
+}
+
+/* ---- rollups ----------------------------------------------------------------------------------------------------------------------------------- */
+
+static void add_rollup(pawl_stats *s, rollup_outcome outcome, int64_t n)
+{
+    int64_t *const places[ROLLUP_COUNT] = {
+        [ROLLUP_DISPATCHED] = &s->dispatched, [ROLLUP_SUCCEEDED] = &s->succeeded, [ROLLUP_FAILED] = &s->failed,
+        [ROLLUP_CANCELLED] = &s->cancelled,   [ROLLUP_RETRIED] = &s->retried,     [ROLLUP_RESCUED] = &s->rescued};
+    if (outcome > 0 && outcome < ROLLUP_COUNT && places[outcome]) *places[outcome] += n;
+}
+
+static void read_rollups(reading *r, pawl_stats *s)
+{
+    histogram *wait = read_alloc(r, sizeof *wait), *run = read_alloc(r, sizeof *run);
+    if (!wait || !run) return;
+    query q = query_on(r->c, SQL_rollup_window);
+    put_int(&q, (s->now_us - s->window_us) / PAWL_MINUTE);
+    put_int(&q, s->now_us / PAWL_MINUTE);
+    while (query_row(&q)) {
+        rollup_outcome outcome = (rollup_outcome)get_int(&q);
+        add_rollup(s, outcome, get_int(&q));
+        histogram_merge(wait, get_bytes(&q));
+        histogram_merge(run, get_bytes(&q));
+    }
+    query_end(&q);
+    s->wait_p50_us = histogram_percentile(wait, 50);
+    s->wait_p99_us = histogram_percentile(wait, 99);
+    s->run_p50_us = histogram_percentile(run, 50);
+    s->run_p99_us = histogram_percentile(run, 99);
+}
+
+pawl_stats *stats_read(reading *r, int64_t window_us)
+{
+    pawl_stats *s = read_alloc(r, sizeof *s);
+    pawl_query nodes = {0};
+    nodes_read(r, &nodes);
+    if (!s || !nodes.nodes) return NULL;
+    s->now_us = r->now_us;
+    s->window_us = window_us > 0 ? (window_us + PAWL_MINUTE - 1) / PAWL_MINUTE * PAWL_MINUTE : PAWL_HOUR;
+    read_queues(r, s, nodes.nodes);
+    read_rollups(r, s);
+    return s;
+}
