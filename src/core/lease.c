@@ -68,10 +68,11 @@ void lease_registered(core *c)
 
 static void send_ids(core *c, bool give_back)
 {
+    int64_t now_ms = c->now.wall_us / 1000 - PAWL_EPOCH_MS; /* this node's clock may be ahead of the store's */
     c->ids_call.u.ids = (pawl_ids){.node = c->node,
                                    .number = c->ids.number,
                                    .ahead_ms = IDS_AHEAD_MS,
-                                   .used_ms = c->ids.ms,
+                                   .used_ms = give_back || c->ids.ms > now_ms ? c->ids.ms : now_ms,
                                    .give_back = give_back};
     engine_call(c, &c->ids_call);
 }
@@ -91,6 +92,7 @@ void lease_ids(core *c)
     if (got->node != c->node) return; /* taken by a node we are no longer */
     c->ids_wanted = false;
     idgen_take(&c->ids, got->out_number, got->floor_ms, got->ceiling_ms);
+    if (idgen_room(&c->ids, c->now.wall_us / 1000 - PAWL_EPOCH_MS) <= 0) call_failed(c);
 }
 
 static void send_leave(core *c, int64_t node)

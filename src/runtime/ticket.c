@@ -127,8 +127,9 @@ void ticket_answer(runtime *rt, core_request *r)
 void ticket_drop(runtime *rt, core_request *r)
 {
     ticket *t = r->owner;
-    list_remove(&t->link);
     core_request_free(rt->core, r);
+    if (!t) return; /* the core's own: it gave back a lease */
+    list_remove(&t->link);
     t->request = NULL;
     unref(t);
 }

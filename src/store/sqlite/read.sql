@@ -3,9 +3,6 @@
 -- name: read_begin
 BEGIN;
 
--- name: read_end
-ROLLBACK;
-
 -- name: info_body
 SELECT type_id, queue_id, created_us, priority, born, level, audit, tenant_id, max_attempts, timeout_us, retry_of, key, content_type,
        created_by, traceparent, headers, rate_key
@@ -123,7 +120,7 @@ SELECT count(*) FROM pawl_node;
 
 -- name: queues_list
 SELECT q.name_id, m.text, q.paused, q.waiting, q.pending, q.leased, q.failed
-FROM pawl_queue q JOIN pawl_name m ON m.id = q.name_id ORDER BY m.text;
+FROM pawl_queue q CROSS JOIN pawl_name m ON m.id = q.name_id ORDER BY m.text;
 
 -- name: queues_count
 SELECT count(*) FROM pawl_queue;

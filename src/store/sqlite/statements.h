@@ -16,7 +16,7 @@
     /* operate.sql */ \
     X(done_retried) X(failed_retried) X(failed_ack) X(queue_pause) X(queue_exists) X(queue_get) X(queue_add) \
     /* read.sql */ \
-    X(read_begin) X(read_end) X(info_body) X(info_payload) X(info_leased) X(info_live) X(info_done) X(info_failed) \
+    X(read_begin) X(info_body) X(info_payload) X(info_leased) X(info_live) X(info_done) X(info_failed) \
     X(info_attempts) X(info_attempts_count) X(info_last_error) X(node_name) X(node_pulse) X(list_all_up) X(list_all_down) \
     X(list_live_up) X(list_live_down) X(list_leased_up) X(list_leased_down) X(list_done_up) X(list_done_down) \
     X(list_failed_up) X(list_failed_down) X(list_key_up) X(list_key_down) X(list_live_one) X(list_leased_one) \
