@@ -81,6 +81,7 @@ static int spawn(child *c)
     sigfillset(&all);
     sigemptyset(&none);
     for (int i = 0; i < STREAMS && !rc; i++) rc = posix_spawn_file_actions_adddup2(&actions, c->theirs[i], i);
+    if (!rc) rc = posix_spawn_file_actions_addclosefrom_np(&actions, STREAMS);
     if (!rc) rc = posix_spawnattr_setsigdefault(&attr, &all);
     if (!rc) rc = posix_spawnattr_setsigmask(&attr, &none);
     if (!rc) rc = posix_spawnattr_setpgroup(&attr, 0);

@@ -76,6 +76,7 @@ static void copy_resolution(copying *c, pawl_info *info, const mem_resolution *r
 {
     if (!r) return;
     info->retried_as = r->retried_as;
+    if (!r->resolved_us) return;
     info->resolved_us = r->resolved_us;
     info->resolved_by = text(c, r->by);
     info->note = text(c, r->note);

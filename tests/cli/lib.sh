@@ -78,7 +78,7 @@ exits() {
     [ $code = "$want" ] || { note "exit status $code, not $want, of: $*"; note "$out"; note "$err"; }
 }
 
-json() { python3 -c 'import json, sys; d = json.loads(sys.argv[1]); print(eval(sys.argv[2]))' "$1" "$2"; }
+json() { python3 -c 'import json, sys; d = json.load(sys.stdin); print(eval(sys.argv[1]))' "$2" <<<"$1"; }
 
 task() { json "$(pawl tasks show "$1" --json "${@:3}")" "$2"; } # ID EXPRESSION
 
@@ -91,6 +91,7 @@ until_true() {
         fi
         read -rt 0.02 <> <(:) # nothing ever comes: looks again soon
     done
+    return 0
 }
 
 gone() { ! kill -0 "$1" 2>/dev/null; }

@@ -19,6 +19,28 @@ static script *new_script(void)
     return s;
 }
 
+static size_t line_length(const char *text)
+{
+    return strcspn(text, "\n");
+}
+
+/* The lines that differ, each with the one before that did not. */
+static void print_difference(const char *memory, const char *subject, const char *name)
+{
+    const char *before = "";
+    for (int shown = 0; (*memory || *subject) && shown < 10;) {
+        size_t m = line_length(memory), s = line_length(subject);
+        if (m == s && memcmp(memory, subject, m) == 0) {
+            before = memory;
+        } else {
+            printf("  %.*s\n%s: %.*s\n%s: %.*s\n", (int)line_length(before), before, "memory", (int)m, memory, name, (int)s, subject);
+            shown++;
+        }
+        memory += m + (memory[m] == '\n');
+        subject += s + (subject[s] == '\n');
+    }
+}
+
 /* Runs it; on a difference prints where, and what the sides said. */
 static bool run(const script *s, const store_maker *subject, bool loud)
 {
@@ -26,8 +48,8 @@ static bool run(const script *s, const store_maker *subject, bool loud)
     if (!w) abort();
     int at = world_run(w, s, subject);
     if (at >= 0 && loud) {
-        printf("after step %d memory said\n%s\nand %s said\n%s\n", at + 1, buf_text(&w->text[REFERENCE]), subject->name,
-               buf_text(&w->text[SUBJECT]));
+        printf("after step %d:\n", at + 1);
+        print_difference(buf_text(&w->text[REFERENCE]), buf_text(&w->text[SUBJECT]), subject->name);
     }
     world_done(w);
     free(w);

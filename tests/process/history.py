@@ -4,7 +4,8 @@
     history.py DIRECTORY        prints a summary; exits with 1 if a promise was broken
 
 The directory has a history per process, NAME.jsonl (see node.h), one of them with a dump of the store, and driver.jsonl, in which
-whoever started the processes says what became of them: {"e": "killed" | "exited", "name": NAME, "status": n}.
+whoever started the processes says what became of them: {"e": WHAT, "name": NAME, "status": n}, WHAT being killed, exited, stopped or
+continued.
 
 What must hold:
 
@@ -13,6 +14,8 @@ What must hold:
     unexpected    every task in the store was dispatched, once, by somebody; a refused dispatch stored nothing
     fences        the fences of a task's executions strictly rise in time
     overlap       while an execution whose outcome was accepted ran, no other execution of its task or key began
+                  (A process that was stopped between its last look at the clock and the handler may begin in vain: such a start
+                  is passed over if it comes just as the process goes on, and its outcome was not accepted.)
     accepted      what a hook reported as committed is what the store has; a task ends once, nothing runs after that, and
                   every accepted outcome was given by a run
     bulk, spawn   a bulk call is stored whole or not at all; a child is there if and only if its parent succeeded
@@ -28,6 +31,7 @@ import sys
 TERMINAL = {"succeeded", "failed", "cancelled"}
 ACCEPTED = {"succeeded", "failed", "cancelled", "retry", "snoozed", "timeout", "interrupted"}  # outcomes of attempts
 HOOKED = {"succeeded", "failed", "cancelled", "retry"}
+RESUME_US = 500_000 * float(os.environ.get("PAWL_TIMEOUT_FACTOR", "1"))  # until a process that goes on has looked at the clock
 STORED = {"created", "replaced", "updated"}  # answers after which the store holds what was sent
 
 
@@ -45,6 +49,10 @@ class Checker:
         self.histories = histories
         self.killed = {line["name"] for line in driver if line["e"] == "killed"}
         self.exited = {line["name"]: line["status"] for line in driver if line["e"] == "exited"}
+        self.stops = collections.defaultdict(list)  # name -> times at which it was stopped or went on
+        for line in driver:
+            if line["e"] in ("stopped", "continued"):
+                self.stops[line["name"]].append(line["t"])
         self.problems = []
         self.counts = collections.Counter()
         self.begun, self.answers, self.spawned, self.bulks = {}, {}, {}, []
@@ -144,7 +152,10 @@ class Checker:
         for run in sorted(self.executions.values(), key=lambda e: e.start):
             self.runs[run.id].append(run)
         self.check_attempts()
-        for task_id, of_task in list(self.runs.items()):
+        for task_id, of_task in self.runs.items():
+            counted = [run for run in of_task if not self.in_vain(run)]
+            self.counts["again after a stop"] += len(of_task) - len(counted)
+            of_task = counted
             self.check_fences(task_id, of_task)
             self.check_overlap(f"task {task_id}", of_task)
             self.check_causes(of_task)
@@ -231,6 +242,10 @@ class Checker:
             if run.fence > final[0][1]:
                 self.problem("accepted", f"task {task_id} ended under fence {final[0][1]} and ran again under {run.fence}")
 
+    def in_vain(self, run):
+        stops = self.stops.get(run.process, [])
+        return run.accepted is None and any(t <= run.start <= t + RESUME_US for t in stops)
+
     def check_fences(self, task_id, runs):
         for before, after in zip(runs, runs[1:]):
             if after.fence <= before.fence:
@@ -244,8 +259,9 @@ class Checker:
             for other in runs[i + 1:]:
                 if other.start >= run.returned:
                     break
-                self.problem("overlap", f"{what}: {other.id}/{other.fence} ({other.process}) began {run.returned - other.start} us "
-                                        f"before {run.id}/{run.fence} ({run.process}) returned, which was accepted")
+                self.problem("overlap", f"{what}: {other.id}/{other.fence} ({other.process}) began "
+                                        f"{run.returned - other.start} us before {run.id}/{run.fence} ({run.process}) returned, "
+                                        "which was accepted")
 
     def check_causes(self, runs):
         for run in runs[:-1]:
@@ -290,6 +306,7 @@ class Checker:
         self.counts["unknown"] = sum(a[0] == "unknown" for answers in self.answers.values() for a in answers)
         self.counts["refused"] = sum(a[0] == "refused" for answers in self.answers.values() for a in answers)
         self.counts["killed"] = len(self.killed)
+        self.counts["stopped"] = sum(map(len, self.stops.values())) // 2
         self.counts["processes"] = len(self.killed) + len(self.exited)
 
 
@@ -318,9 +335,9 @@ def report(checker):
     """Prints what was found; True: all is well."""
     problems = checker.check()
     c = checker.counts
-    print(f"{c['processes']} processes, {c['killed']} killed; dispatches: {c['acknowledged']} acknowledged, {c['unknown']} unknown, "
-          f"{c['refused']} refused; {c['tasks']} tasks, {c['executions']} executions")
-    again = ", ".join(f"{n} after {cause[12:]}" for cause, n in sorted(c.items()) if cause.startswith("again after "))
+    print(f"{c['processes']} processes, {c['killed']} killed, {c['stopped']} stopped; dispatches: {c['acknowledged']} acknowledged, "
+          f"{c['unknown']} unknown, {c['refused']} refused; {c['tasks']} tasks, {c['executions']} executions")
+    again = ", ".join(f"{n} {cause[6:]}" for cause, n in sorted(c.items()) if n and cause.startswith("again "))
     print(f"executions beyond one: {c['beyond one']}" + (f" ({again})" if again else "") + f"; rescued too often: {c['poisoned']}")
     print(f"lost {c['lost']}, unexpected {c['unexpected']}, stuck {c['stuck']}, overlapping {c['overlap']}; "
           f"problems in all {len(problems)}")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The checker of histories, on histories: one that is fine, and forged ones, each of which breaks one promise and must be rejected for
-that."""
+"""The checker of histories, on histories: one that is fine, and forged ones, each of which breaks a promise and must be rejected
+for that."""
 
 import contextlib
 import copy
@@ -59,7 +59,8 @@ def good():
     return {"a": a, "b": b, "clean": tasks + [line(200, "dumped", count=len(tasks))]}
 
 
-DRIVER = [line(55, "killed", name="a", status=-9), line(150, "exited", name="b", status=0), line(210, "exited", name="clean", status=0)]
+DRIVER = [line(55, "killed", name="a", status=-9), line(150, "exited", name="b", status=0),
+          line(210, "exited", name="clean", status=0)]
 
 
 class Forged(unittest.TestCase):
@@ -153,6 +154,14 @@ class Forged(unittest.TestCase):
     def test_overlap(self):
         self.find("b", "start", id="T2")["t"] = 12.5  # before the first attempt, whose outcome was accepted, returned
         self.rejected("overlap")
+
+    def test_begun_in_vain(self):
+        self.add("b", began(61, "a2", "T2", fence=1.5))  # after the end of fence 2, by a process that does not know yet
+        self.rejected("fences", "causes")
+        self.driver += [line(40, "stopped", name="b", status=0), line(60, "continued", name="b", status=0)]
+        self.assertEqual(self.kinds(), set())
+        self.find("b", "start", id="T2", fence=1.5)["t"] = 61 + history.RESUME_US
+        self.rejected("fences", "causes")
 
     def test_overlap_of_a_key(self):
         self.find("b", "start", id="T9")["t"] = 84

@@ -48,7 +48,8 @@ def wait_for_silence(lines, seconds):
             seen.append(lines.get(timeout=seconds))
         except queue.Empty:
             return len(seen)
-    raise proc.Failure(f"still busy {proc.deadline(SETTLE_S):g} s after the last task:\n  " + "\n  ".join(str(s) for s in seen[-30:]))
+    raise proc.Failure(f"still busy {proc.deadline(SETTLE_S):g} s after the last task:\n  " +
+                       "\n  ".join(str(line) for line in seen[-30:]))
 
 
 silence_s = float(sys.argv[1]) if len(sys.argv) > 1 else 2.0

@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""Nothing acknowledged is lost: several processes dispatch and run tasks on one file, and are killed at random moments.
+"""Nothing acknowledged is lost: several processes dispatch and run tasks on one file, and are killed at random moments. Some are
+only stopped, for up to three leases, and go on to find their tasks in other hands.
 
     kill_loop.py [--seconds N] [--nodes N] [--seed N]
 
-After the last kill a clean node drains the store and tells what is in it; history.py then judges. The seed fixes who is killed when,
-as far as that can be fixed, and is printed.
+After the last blow a clean node drains the store and tells what is in it; history.py then judges. The seed, which is printed, decides
+who is hit when.
 """
 
 import argparse
 import json
+import math
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -23,6 +26,7 @@ class Loop:
     def __init__(self, found, dice):
         self.directory, self.path, self.dice = found.directory, found.path, dice
         self.running = {}  # slot -> (name, process)
+        self.stopped = {}  # slot -> when it goes on
         self.rounds = 0
         self.all = found.all  # for cleaning up
 
@@ -45,8 +49,25 @@ class Loop:
         with open(self.file("driver", "jsonl"), "a", encoding="utf-8") as file:
             file.write(json.dumps({"t": time.monotonic_ns() // 1000, "e": event, "name": name, "status": status}) + "\n")
 
+    def stop(self, slot):
+        name, process = self.running[slot]
+        if slot in self.stopped or process.poll() is not None:
+            return
+        process.send_signal(signal.SIGSTOP)
+        self.say("stopped", name, 0)
+        self.stopped[slot] = time.monotonic() + 3 * self.dice.random() * proc.LEASE_MS / 1000
+
+    def go_on(self, now):
+        """Those whose time has come."""
+        for slot in [slot for slot, until in self.stopped.items() if until <= now]:
+            name, process = self.running[slot]
+            del self.stopped[slot]
+            self.say("continued", name, 0)
+            process.send_signal(signal.SIGCONT)
+
     def kill(self, slot):
         name, process = self.running.pop(slot)
+        self.stopped.pop(slot, None)
         if process.poll() is None:
             process.kill()
             self.say("killed", name, process.wait())
@@ -75,13 +96,20 @@ class Loop:
         for slot in range(slots):
             self.start_with_load(slot)
         while time.monotonic() < until:
-            time.sleep(self.dice.choice((0.02, 0.1, 0.3, 0.6)) * self.dice.random() * proc.FACTOR)  # the moment of the kill
-            together = slots if self.dice.random() < 0.05 else 1
-            victims = self.dice.sample(range(slots), together)
-            for slot in victims:
-                self.kill(slot)
-            for slot in victims:
-                self.start_with_load(slot)
+            time.sleep(self.dice.choice((0.02, 0.1, 0.3, 0.6)) * self.dice.random() * proc.FACTOR)  # the moment of the next blow
+            self.go_on(time.monotonic())
+            fate = self.dice.random()
+            if fate < 0.1:
+                self.stop(self.dice.randrange(slots))
+            else:
+                self.kill_and_start(self.dice.sample(range(slots), slots if fate > 0.95 else 1))
+        self.go_on(math.inf)
+
+    def kill_and_start(self, victims):
+        for slot in victims:
+            self.kill(slot)
+        for slot in victims:
+            self.start_with_load(slot)
 
     def calm(self, slots):
         """Half of them are killed, the others may end; then one node works off what is left and tells what is there."""

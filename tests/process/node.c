@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { OPEN_TRIES = 100 };
+
 static void usage(const char *what)
 {
     fprintf(stderr, "node: cannot understand \"%s\"\n", what);
@@ -58,6 +60,14 @@ static void obey(node *n, const char *line)
     else usage(line);
 }
 
+/* Another process may be stopped inside a commit just now: then the store says that it may work later. */
+static pawl_status open_store(const pawl_options *options, pawl **engine, pawl_error *err)
+{
+    pawl_status status = PAWL_UNAVAILABLE;
+    for (int i = 0; status == PAWL_UNAVAILABLE && i < OPEN_TRIES; i++) status = pawl_open(options, engine, err);
+    return status;
+}
+
 static pawl_status open_engine(node *n, const char *path, pawl_error *err)
 {
     char url[512];
@@ -67,7 +77,7 @@ static pawl_status open_engine(node *n, const char *path, pawl_error *err)
                             .shared_file = n->shared,
                             .lease_us = n->lease_ms * PAWL_MILLISECOND,
                             .workers = n->workers};
-    pawl_status status = pawl_open(&options, &n->engine, err);
+    pawl_status status = open_store(&options, &n->engine, err);
     return status ? status : handlers_add(n, err);
 }
 

@@ -9,7 +9,7 @@ import proc
 
 
 def stop(holder, other):
-    """Stops the holder outside of a commit: stopped inside one it would keep the file's write lock, and nobody could work at all."""
+    """Stops the holder outside of a commit: inside one it would keep the file's write lock, and nobody could work at all."""
     for _ in range(20):
         os.kill(holder.process.pid, signal.SIGSTOP)
         os.waitpid(holder.process.pid, os.WUNTRACED)
@@ -56,7 +56,7 @@ with proc.nodes() as nodes:
 
     check(stored["state"] == "succeeded", f"the task is {stored['state']}")
     good = [fence for _, outcome, fence in stored["attempts"] if outcome == "succeeded"]
-    check(good == [again["fence"]], f"the attempts are {stored['attempts']}: one success, under fence {again['fence']}, was expected")
+    check(good == [again["fence"]], f"one success under fence {again['fence']} was expected, not {stored['attempts']}")
     ends = first.has(e="end", id=task) + second.has(e="end", id=task)
     check(len(ends) == 1, f"the hooks said {ends}")
     waited_ms = (again["t"] - held["t"]) // 1000

@@ -20,13 +20,15 @@ def commit(sender, idle, command, delay_ms=0):
     started = idle.expect(LIMIT_S + delay_ms / 1000, e="start", id=acked["id"])
     idle.expect(e="end", id=acked["id"], outcome="succeeded")
     if started["t"] < begun["t"] + delay_ms * 1000:
-        raise proc.Failure(f"a task with a delay of {delay_ms} ms started {(started['t'] - begun['t']) / 1000:g} ms after its dispatch began")
+        early_us = begun["t"] + delay_ms * 1000 - started["t"]
+        raise proc.Failure(f"a task with a delay of {delay_ms} ms started {early_us} us too early")
     return max(0.0, (started["t"] - acked["t"]) / 1000 - delay_ms)
 
 
 def report(what, latencies):
     latencies.sort()
-    print(f"{what}: {len(latencies)} commits, started after {latencies[len(latencies) // 2]:.1f} ms (median), {latencies[-1]:.1f} ms (worst)")
+    median = latencies[len(latencies) // 2]
+    print(f"{what}: {len(latencies)} commits, started after {median:.1f} ms (median), {latencies[-1]:.1f} ms (worst)")
 
 
 dice = random.Random(int(os.environ.get("PAWL_SEED", "0")) or None)

@@ -91,6 +91,15 @@ static void fiber_main(void)
     switch_out();
 }
 
+static void make_context(ucontext_t *context, char *stack)
+{
+    getcontext(context);
+    context->uc_stack.ss_sp = stack;
+    context->uc_stack.ss_size = STACK;
+    context->uc_link = NULL;
+    makecontext(context, fiber_main, 0);
+}
+
 static fiber *fiber_new(tx *t)
 {
     fiber *f = free_fibers;
@@ -106,11 +115,7 @@ static fiber *fiber_new(tx *t)
 #ifdef WITH_TSAN
     f->tsan = __tsan_create_fiber(0);
 #endif
-    getcontext(&f->context);
-    f->context.uc_stack.ss_sp = f->stack;
-    f->context.uc_stack.ss_size = STACK;
-    f->context.uc_link = NULL;
-    makecontext(&f->context, fiber_main, 0);
+    make_context(&f->context, f->stack);
     return f;
 }
 

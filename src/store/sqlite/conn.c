@@ -124,7 +124,8 @@ static bool set_up(conn *c, conn_mode mode)
         sqlite3_progress_handler(c->db, 2000, on_progress, c);
         return conn_exec(c, "PRAGMA query_only=ON; PRAGMA cache_size=-8192; PRAGMA temp_store=MEMORY");
     }
-    return conn_exec(c, "PRAGMA synchronous=FULL; PRAGMA secure_delete=OFF; PRAGMA cache_size=-16384; PRAGMA temp_store=MEMORY");
+    return conn_exec(c, "PRAGMA synchronous=FULL; PRAGMA secure_delete=OFF; PRAGMA cache_size=-16384; PRAGMA temp_store=MEMORY;"
+                        "PRAGMA journal_size_limit=67108864"); /* a WAL that a long reader made large shrinks again */
 }
 
 pawl_status conn_open(conn *c, const pawl_allocator *a, const char *path, conn_mode mode, bool create, pawl_error *err)

@@ -185,8 +185,9 @@ void node_news(tx *t, pawl_news *news);
 void node_kill(tx *t, int64_t node, int blame);
 void heartbeat_drop(tx *t, int64_t node);
 
-/* migrate.c: creates, migrates or refuses. Before: a turn is held. */
-pawl_status migrate_open(sqlite_store *s, bool no_migrate, bool shared, pawl_error *err);
+/* migrate.c */
+pawl_status migrate_judge(sqlite_store *s, bool no_migrate, bool shared, pawl_error *err); /* refuses what does not fit; writes nothing */
+pawl_status migrate_open(sqlite_store *s, bool shared, pawl_error *err); /* creates or migrates. Before: a turn is held */
 pawl_status migrate_check(conn *c, const char *path, pawl_error *err); /* may this program use what is stored? */
 
 /* ckpt.c */

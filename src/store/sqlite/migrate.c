@@ -14,7 +14,8 @@
 #define MIN_READER 2 /* programs that know this schema number, or a later one, may use what this program writes */
 
 typedef struct found {
-    int64_t tables, ours, schema, min_reader;
+    int64_t tables, ours; /* of anybody; of pawl, 0 without pawl_meta */
+    int64_t schema;
 } found;
 
 static void written_by(conn *c, char *out, size_t size)
@@ -39,12 +40,13 @@ pawl_status migrate_check(conn *c, const char *path, pawl_error *err)
 
 static bool look(conn *c, found *f)
 {
+    int64_t meta = 0;
     *f = (found){0};
     conn_pragma_int(c, "SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!'", &f->tables);
+    conn_pragma_int(c, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'pawl_meta'", &meta);
+    if (!meta) return c->rc == SQLITE_OK;
     conn_pragma_int(c, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name GLOB 'pawl_*'", &f->ours);
-    if (f->ours == 0 || c->rc) return c->rc == SQLITE_OK;
     f->schema = meta_int(c, "schema", 0);
-    f->min_reader = meta_int(c, "min_reader", 0);
     return c->rc == SQLITE_OK;
 }
 
@@ -82,19 +84,27 @@ static void record(conn *c, bool fresh)
     query_run(&q);
 }
 
-/* Under the turn and SQLite's own writer lock; looks again there, for another program may have been faster. */
+/* Inside SQLite's own writer lock; looks again there, for another program may have been faster. */
+static void migrate_inside(conn *c)
+{
+    found f;
+    look(c, &f);
+    if (f.schema >= sqlite_migrations_count) return;
+    for (int64_t i = f.schema; i < sqlite_migrations_count; i++) conn_exec(c, sqlite_migrations[i].text);
+    if (!c->rc) record(c, f.schema == 0);
+}
+
 static pawl_status migrate(sqlite_store *s, pawl_error *err)
 {
     conn *c = &s->writer;
     found f;
+    if (look(c, &f) && f.schema >= sqlite_migrations_count) return PAWL_OK;
     conn_exec(c, "BEGIN IMMEDIATE");
-    look(c, &f);
-    for (int64_t i = f.schema; i < sqlite_migrations_count; i++) conn_exec(c, sqlite_migrations[i].text);
-    if (!c->rc && f.schema < sqlite_migrations_count) record(c, f.schema == 0);
+    migrate_inside(c);
     conn_exec(c, "COMMIT");
     if (!c->rc) return PAWL_OK;
     pawl_status status = conn_fail(c, "migrate", s->path, err);
-    sqlite3_exec(c->db, "ROLLBACK", NULL, NULL, NULL);
+    if (!sqlite3_get_autocommit(c->db)) sqlite3_exec(c->db, "ROLLBACK", NULL, NULL, NULL);
     return status;
 }
 
@@ -106,21 +116,32 @@ static bool use_wal(conn *c)
     return wal;
 }
 
-pawl_status migrate_open(sqlite_store *s, bool no_migrate, bool shared, pawl_error *err)
+pawl_status migrate_judge(sqlite_store *s, bool no_migrate, bool shared, pawl_error *err)
 {
     conn *c = s->read_only ? &s->readers[0].conn : &s->writer;
     found f;
     if (!look(c, &f)) return conn_fail(c, "read", s->path, err);
     pawl_status status = judge(s, &f, no_migrate || s->read_only, shared, err);
-    if (status == PAWL_OK && f.schema > 0) status = migrate_check(c, s->path, err);
-    if (status || s->read_only) return status;
+    return status == PAWL_OK && f.schema > 0 ? migrate_check(c, s->path, err) : status;
+}
+
+static void remember_sharing(sqlite_store *s, bool shared)
+{
+    conn *c = &s->writer;
+    bool known = meta_int(c, "shared", 0) != 0;
+    if (shared && !known) meta_put(c, "shared", 1);
+    s->shared = shared || known;
+}
+
+pawl_status migrate_open(sqlite_store *s, bool shared, pawl_error *err)
+{
+    conn *c = &s->writer;
     if (!use_wal(c)) {
         if (c->rc) return conn_fail(c, "turn on write-ahead logging in", s->path, err);
         return err_set(err, PAWL_UNSUPPORTED, "\"%s\" cannot use write-ahead logging on this file system: choose another place", s->path);
     }
-    if (f.schema < sqlite_migrations_count) status = migrate(s, err);
-    if (status == PAWL_OK && shared && meta_int(c, "shared", 0) == 0) meta_put(c, "shared", 1);
-    if (status == PAWL_OK && !c->rc) s->shared = shared || meta_int(c, "shared", 0) != 0;
-    if (status == PAWL_OK && c->rc) status = conn_fail(c, "prepare", s->path, err);
-    return status;
+    pawl_status status = migrate(s, err);
+    if (status) return status;
+    remember_sharing(s, shared);
+    return c->rc ? conn_fail(c, "prepare", s->path, err) : PAWL_OK;
 }

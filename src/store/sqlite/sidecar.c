@@ -120,6 +120,7 @@ pawl_status sidecar_open(sidecar *s, const pawl_allocator *a, const char *db_pat
     s->probe = open(s->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (look_only) look(s);
     else if (s->probe < 0 || !map_page(s) || !set_lock(s, F_RDLCK, BYTE_THERE)) return open_failed(s, err);
+    else if (sidecar_alone(s)) atomic_store(&s->page->waiters, 0); /* whoever was killed while waiting */
     return PAWL_OK;
 }
 

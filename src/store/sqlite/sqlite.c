@@ -175,27 +175,35 @@ static pawl_status set_path(sqlite_store *s, const conn *c, const char *path, pa
     return PAWL_OK;
 }
 
+static pawl_status migrate_in_turn(sqlite_store *s, const pawl_store_options *o, pawl_error *err)
+{
+    s->writer.busy_until_us = mono_us() + s->lock_wait_us;
+    if (!sidecar_take_turn(&s->side, s->writer.busy_until_us))
+        return err_set(err, PAWL_UNAVAILABLE, "could not open \"%s\": other processes are busy with it; try again", s->path);
+    pawl_status status = migrate_open(s, o->shared_file, err);
+    sidecar_end_turn(&s->side);
+    return status;
+}
+
+/* Beside a file that is not ours nothing is created: it is judged before the sidecar is opened. */
 static pawl_status open_to_write(sqlite_store *s, const pawl_store_options *o, const char *path, pawl_error *err)
 {
-    pawl_status status = conn_open(&s->writer, s->allocator, path, CONN_WRITE, true, err);
-    if (status == PAWL_OK) status = set_path(s, &s->writer, path, err);
+    conn *c = &s->writer;
+    pawl_status status = conn_open(c, s->allocator, path, CONN_WRITE, true, err);
+    if (status == PAWL_OK) status = set_path(s, c, path, err);
+    if (status == PAWL_OK) status = migrate_judge(s, o->no_migrate, o->shared_file, err);
     if (status == PAWL_OK) status = sidecar_open(&s->side, s->allocator, s->path, false, err);
+    if (status == PAWL_OK) status = migrate_in_turn(s, o, err);
+#ifdef PAWL_CANARY_PASSIVE_CHECKPOINT
+    if (status == PAWL_OK) status = conn_open(&s->canary, s->allocator, path, CONN_WRITE, false, err);
+#endif
     if (status) return status;
-    int64_t until_us = s->writer.busy_until_us = mono_us() + s->lock_wait_us;
-    if (!sidecar_take_turn(&s->side, until_us))
-        return err_set(err, PAWL_UNAVAILABLE, "could not open \"%s\": other processes are busy with it; try again", path);
-    status = migrate_open(s, o->no_migrate, o->shared_file, err);
-    sidecar_end_turn(&s->side);
-    if (status) return status;
-    conn_version_moved(&s->writer);
-    s->open_version = s->writer.version;
-    atomic_store(&s->seen_version, s->writer.version);
+    conn_version_moved(c);
+    s->open_version = c->version;
+    atomic_store(&s->seen_version, c->version);
     ckpt_init(s);
     sidecar_touch(&s->side); /* those who were alone learn that they are not */
-#ifdef PAWL_CANARY_PASSIVE_CHECKPOINT
-    status = conn_open(&s->canary, s->allocator, path, CONN_WRITE, false, err);
-#endif
-    return s->writer.rc ? conn_fail(&s->writer, "open", path, err) : status;
+    return c->rc ? conn_fail(c, "open", s->path, err) : PAWL_OK;
 }
 
 static pawl_status open_to_read(sqlite_store *s, const pawl_store_options *o, const char *path, pawl_error *err)
@@ -203,8 +211,8 @@ static pawl_status open_to_read(sqlite_store *s, const pawl_store_options *o, co
     conn *c = &s->readers[0].conn;
     pawl_status status = conn_open(c, s->allocator, path, CONN_READ, false, err);
     if (status == PAWL_OK) status = set_path(s, c, path, err);
-    if (status == PAWL_OK) status = sidecar_open(&s->side, s->allocator, s->path, true, err);
-    return status ? status : migrate_open(s, true, o->shared_file, err);
+    if (status == PAWL_OK) status = migrate_judge(s, true, o->shared_file, err);
+    return status ? status : sidecar_open(&s->side, s->allocator, s->path, true, err);
 }
 
 static pawl_status sqlite_open(const pawl_store_options *o, pawl_store **out, pawl_error *err)
