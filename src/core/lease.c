@@ -189,7 +189,7 @@ void lease_renewed(core *c)
 {
     if (c->renew.u.renewal.node != c->node) return;
     if (c->renew.status != PAWL_OK) {
-        c->victims_count = 0; /* two good renewals in a row are needed */
+        for (int i = 0; i < c->victims_count; i++) c->victims[i].since_us = INT64_MAX; /* two good renewals in a row are needed */
         c->renew_again_us = c->now.mono_us + third(c) / 4;
         lease_plan(c);
         return;

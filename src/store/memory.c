@@ -241,8 +241,10 @@ void mem_node_beat(mem_node *n, int64_t boot_us)
     n->expires_boot_us = mem_add(boot_us, n->lease_us);
 }
 
-void mem_node_die(mem_node *n, int64_t now_us)
+void mem_node_die(mem *m, mem_node *n, int64_t now_us)
 {
+    for (int i = 1; i <= ID_NUMBER_MAX; i++)
+        if (m->numbers[i].owner == n->id) m->numbers[i].owner = 0;
     n->alive = false;
     n->died_us = now_us;
     n->expires_boot_us = 0;
@@ -321,7 +323,7 @@ static pawl_status memory_leave(pawl_store *store, int64_t node, pawl_error *err
     (void)err;
     mem *m = mem_enter(store);
     mem_node *n = mem_find_node(m, node);
-    if (n && n->alive && n->leases == 0) mem_node_die(n, mem_now(store));
+    if (n && n->alive && n->leases == 0) mem_node_die(m, n, mem_now(store));
     mem_exit(m);
     return PAWL_OK;
 }

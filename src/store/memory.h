@@ -264,7 +264,7 @@ mem_node *mem_find_node(const mem *m, int64_t id);
 void mem_node_named(mem_node *n);
 void mem_node_unnamed(mem *m, mem_node *n);
 void mem_node_beat(mem_node *n, int64_t boot_us);
-void mem_node_die(mem_node *n, int64_t now_us);
+void mem_node_die(mem *m, mem_node *n, int64_t now_us);
 bool mem_node_lapsed(const mem_node *n, int64_t boot_us);
 bool mem_node_gone(const mem_node *n); /* alive by its row, but its handle is closed */
 

@@ -352,7 +352,7 @@ static void rescue_task(mem *m, mem_task *t, pawl_rescue *call, int64_t now_us)
     pawl_execution run = {.outcome = PAWL_ATTEMPT_RESCUED, .started_us = t->started_us};
     if (!t->not_started) mem_record_run(m, t, &run, NULL, NULL, false, now_us);
     if (why == TASK_POISON) t->ending = &mem_poisoned;
-    if (t->run_at_us > now_us) t->run_at_us = now_us;
+    if (why == TASK_AGAIN && t->run_at_us > now_us) t->run_at_us = now_us;
     mem_minute_of(m, now_us)->rescued++;
     mem_move(m, t, why, (mem_note){.now_us = now_us, .rank = ROW_ERROR, .detail = "rescued"});
     t->fence++;
@@ -366,7 +366,7 @@ static pawl_status free_tasks(mem *m, mem_node *victim, pawl_rescue *call, int64
     if ((int64_t)limit > victim->leases) limit = (size_t)victim->leases;
     if (!pool_reserve(&m->rows, &m->allocator, limit) || !pool_reserve(&m->attempts, &m->allocator, limit)) return mem_no_memory(err);
     if (!mem_minute_ready(m, now_us)) return mem_no_memory(err);
-    if (victim->alive) mem_node_die(victim, now_us);
+    if (victim->alive) mem_node_die(m, victim, now_us);
     for (; limit > 0; limit--) {
         list *from = list_empty(&victim->leased) ? &victim->asked : &victim->leased;
         mem_task *t = container_of(from->next, mem_task, place.lease);

@@ -65,11 +65,13 @@ static void sweep_operators(sweeping *s)
     }
 }
 
-/* A dead node that nothing names any more. It keeps its memory as long as history points at its name. */
+/* A dead node that no task is leased to. It keeps its memory as long as history points at its name. One that is gone and held
+ * nothing was never rescued: it dies here. */
 static void sweep_nodes(sweeping *s)
 {
     list_each(link, &s->m->node_list) {
         mem_node *n = container_of(link, mem_node, link);
+        if (mem_node_gone(n) && n->leases == 0) mem_node_die(s->m, n, s->now_us);
         if (n->alive || n->swept || n->leases > 0 || !falls_due(s, n->died_us, RECEIPT_US)) continue;
         n->swept = true;
         map_remove(&s->m->nodes, &n->by_id);

@@ -1,5 +1,5 @@
 /* Answers as text. Tasks are #0, #1, ..., nodes n0, n1, ...; instants are given relative to the start of time here. What the contract
- * leaves open is left out: the order of leases, details of audit rows, numbers of rows swept. */
+ * leaves open is left out: the order of leases, details and names in audit rows, numbers of rows swept. */
 #include "model.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,7 +179,7 @@ static void render_trail(world *w, int side, pawl_id id)
     }
     for (size_t i = 0; i < query.trail->audit_count; i++) {
         const pawl_audit_row *r = &query.trail->audit[i];
-        say(w, side, "  audit %s -> %s fence %lld %s", r->from, r->to, (long long)r->fence, text_of(r->node_name));
+        say(w, side, "  audit %s -> %s fence %lld", r->from, r->to, (long long)r->fence);
         render_time(w, side, "at", r->at_us);
     }
 }

@@ -28,8 +28,8 @@ export PKG_CONFIG_PATH=$lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$dir/stage
 read -ra flags <<<"${CFLAGS:-} $(pkg-config --cflags --libs pawl)"
 "$CC" -o "$dir/shared" "$dir/program.c" "${flags[@]}"
 read -ra flags <<<"${CFLAGS:-} $(pkg-config --cflags pawl)"
-read -ra private <<<"$(PKG_CONFIG_SYSROOT_DIR='' pkg-config --libs-only-l --static pawl)"
-"$CC" -o "$dir/static" "$dir/program.c" "${flags[@]}" "$lib/libpawl.a" "${private[@]/-lpawl/}"
+read -ra libs <<<"$(pkg-config --libs-only-l --static pawl | sed "s|-lpawl|$lib/libpawl.a|")"
+"$CC" -o "$dir/static" "$dir/program.c" "${flags[@]}" "${libs[@]}"
 version=$(sed -n 's/^#define PAWL_VERSION "\(.*\)"/\1/p' "$root/include/pawl.h")
 [ "$(LD_LIBRARY_PATH=$lib "$dir/shared")" = "$version" ]
 [ "$("$dir/static")" = "$version" ]

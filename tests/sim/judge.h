@@ -28,7 +28,7 @@ typedef struct mtask {
     int64_t started_fence;   /* the newest lease under which a run began */
     int64_t ended_fence;     /* and ended, with: */
     pawl_outcome_kind ended_kind;
-    pawl_stop_reason ended_told;
+    unsigned ended_told;     /* bits */
     verdict *verdicts;
 } mtask;
 

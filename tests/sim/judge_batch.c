@@ -120,7 +120,7 @@ static void check_evidence(judge *j, mtask *t, const pawl_op *op, pawl_attempt_o
     }
     if (!ended) broken(s, "outcomes come from runs", "%s fence %lld: an outcome is committed but no run ended", trace_id(s, t->id), (long long)op->fence);
     if (to == PAWL_SUCCEEDED && t->ended_kind != PAWL_RUN_OK) broken(s, "outcomes come from runs", "%s succeeded though its run did not", trace_id(s, t->id));
-    if (to == PAWL_FAILED && t->ended_kind == PAWL_RUN_OK && t->ended_told != PAWL_STOP_TIMEOUT) broken(s, "outcomes come from runs", "%s failed though its run succeeded", trace_id(s, t->id));
+    if (to == PAWL_FAILED && t->ended_kind == PAWL_RUN_OK && !(t->ended_told & 1u << PAWL_STOP_TIMEOUT)) broken(s, "outcomes come from runs", "%s failed though its run succeeded", trace_id(s, t->id));
     if (to == PAWL_PENDING && t->ended_kind == PAWL_RUN_FAIL && !t->ended_told) broken(s, "outcomes come from runs", "%s is tried again though its run failed for good", trace_id(s, t->id));
 }
 

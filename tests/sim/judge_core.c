@@ -181,7 +181,7 @@ void judge_ended(sim_node *n, sim_run *run)
     if (t->started_fence != run->fence) return; /* somebody else runs it by now */
     t->ended_fence = run->fence;
     t->ended_kind = run->outcome.outcome.kind;
-    t->ended_told = run->told;
+    t->ended_told = run->told_all;
 }
 
 void judge_settled(sim_node *n, sim_run *run, core_settled how)

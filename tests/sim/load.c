@@ -388,6 +388,7 @@ void load_stop_run(sim_node *n, core_task *t, pawl_stop_reason reason)
     static const char *const reasons[] = {"go on", "cancelled", "timeout", "shutdown", "lease lost"};
     NOTE(s, n, "run of %t is told: %s", run->id, TEXT(reasons[reason]));
     run->told = reason;
+    run->told_all |= 1u << reason;
     run->told_lost |= reason == PAWL_STOP_LEASE_LOST;
     if (!run->rude && !run->ended) sim_at(s, spread(s, s->plan.latency_us), n, run_turn, run, ++run->turn);
 }

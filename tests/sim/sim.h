@@ -142,6 +142,7 @@ typedef struct sim_run {
     bool in_worker, ended, told_lost, rude, kills;
     bool cancel_known;     /* its node was told by the store that a cancel is asked */
     pawl_stop_reason told;
+    unsigned told_all;     /* bits: every reason it was told */
     int turn;              /* events of an earlier turn mean nothing */
     core_outcome outcome;
     pawl_op spawns[2];

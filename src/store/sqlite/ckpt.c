@@ -82,12 +82,17 @@ void ckpt_after_commit(sqlite_store *s)
     if (s->ckpt.frames - s->ckpt.base >= s->ckpt.limit) run(s, s->lock_wait_us);
 }
 
-/* Leaves everything in the database file if it can be had without a long wait; otherwise it stays in the WAL, just as durable. */
+bool ckpt_now(sqlite_store *s, int64_t wait_us)
+{
+    if (!sidecar_take_turn(&s->side, mono_us() + wait_us)) return false;
+    run(s, wait_us);
+    sidecar_end_turn(&s->side);
+    return true;
+}
+
+/* Leaves everything in the database file if that can be had without a long wait; otherwise it stays in the WAL, just as durable. */
 void ckpt_at_close(sqlite_store *s)
 {
-    if (!s->writer.db || s->ckpt.page_size == 0) return;
-    if (s->ckpt.frames == s->ckpt.base && !sidecar_alone(&s->side)) return;
-    if (!sidecar_take_turn(&s->side, mono_us() + CLOSE_WAIT_US)) return;
-    run(s, CLOSE_WAIT_US);
-    sidecar_end_turn(&s->side);
+    if (s->ckpt.page_size == 0) return; /* opened to read */
+    if (s->ckpt.frames > s->ckpt.base || sidecar_alone(&s->side)) ckpt_now(s, CLOSE_WAIT_US);
 }

@@ -193,6 +193,7 @@ pawl_status migrate_check(conn *c, const char *path, pawl_error *err); /* may th
 /* ckpt.c */
 void ckpt_init(sqlite_store *s);
 void ckpt_after_commit(sqlite_store *s); /* with the turn held */
+bool ckpt_now(sqlite_store *s, int64_t wait_us); /* takes the turn itself; false: not in time */
 void ckpt_at_close(sqlite_store *s);
 
 void watch_close(sqlite_store *s);
