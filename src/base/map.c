@@ -15,10 +15,11 @@
 
 /* Ids (idgen.h) made one after another get slots one after another, which a cache likes: 4096 sequence numbers lie within a
  * millisecond, so a millisecond's worth of slots does not overlap the next one's, and being odd the step also spreads ids that are the
- * only one of theirs. Node numbers are scattered. Keys that are hashes stay as good as they are. */
+ * only one of theirs. Seconds and node numbers are scattered. Keys that are hashes stay as good as they are. */
 static size_t spread(uint64_t key)
 {
-    return (size_t)((key >> 22) * 4099 + (key & 4095) + (key >> 12 & 1023) * UINT64_C(0x9e3779b97f4a7c15));
+    uint64_t scattered = (key >> 32 << 10 | (key >> 12 & 1023)) * UINT64_C(0x9e3779b97f4a7c15);
+    return (size_t)((key >> 22) * 4099 + (key & 4095) + (scattered >> 24));
 }
 
 void map_init(map *m, const pawl_allocator *a)

@@ -202,13 +202,29 @@ bool look_in_csv(const char *csv, const char *name)
     return false;
 }
 
+/* Started, this engine serves its queues even before its node is known to the store. */
+static bool served_here(runtime *rt, const char *queue)
+{
+    pthread_mutex_lock(&rt->phase_lock);
+    bool served = false, started = rt->phase == PHASE_STARTED;
+    pthread_mutex_unlock(&rt->phase_lock);
+    if (!started || !loop_enter(rt, ENTER_US)) return false;
+    for (int i = 0; i < core_queues(rt->core) && !served; i++) {
+        core_queue_numbers own;
+        core_queue_get(rt->core, i, &own);
+        served = own.workers > 0 && strcmp(own.name, queue) == 0;
+    }
+    loop_leave(rt);
+    return served;
+}
+
 pawl_status look_served(runtime *rt, const char *queue, bool *served, pawl_error *err)
 {
+    if ((*served = served_here(rt, queue))) return PAWL_OK;
     pawl_arena *arena = arena_new(&rt->allocator, 0);
     if (!arena) return no_memory(err);
     pawl_query query = {.kind = PAWL_QUERY_NODES};
     pawl_status status = look_read(rt, &query, arena, err);
-    *served = false;
     for (size_t i = 0; !status && i < query.nodes->count; i++)
         *served = *served || (query.nodes->nodes[i].alive && look_in_csv(query.nodes->nodes[i].queues, queue));
     arena_free(arena);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define LENGTH 120
-#define SHRINK_TRIES 400
+#define SHRINK_TRIES 1000
 #define SELF_SEEDS 60
 #define SELF_STEPS 16
 

@@ -206,7 +206,7 @@ static void add_asked(building *b, const step *s)
     if (!use_task(b, task)) return;
     int made = s->kind == STEP_RETRY ? new_task(w, w->tasks[task].key, w->tasks[task].tenant, s->r[1] % 5 ? ++w->next_id : 0) : task;
     for (int side = 0; side < SIDES; side++) {
-        pawl_op op = {.id = w->tasks[task].id[side], .by = s->r[2] % 2 ? "ann" : NULL, .audit = levels[s->r[5] % 5]};
+        pawl_op op = {.id = w->tasks[task].id[side], .by = s->r[2] % 2 || s->kind == STEP_ACK ? "ann" : NULL, .audit = levels[s->r[5] % 5]};
         switch (s->kind) {
         case STEP_CANCEL: op.kind = PAWL_OP_CANCEL; break;
         case STEP_RETRY: op.kind = PAWL_OP_RETRY, op.u.retry.new_id = w->tasks[made].id[side]; break;

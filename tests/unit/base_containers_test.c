@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/heap.h"
 #include "base/list.h"
+#include "base/idgen.h"
 #include "base/map.h"
 #include "base/rand.h"
 #include "unit/cmocka_all.h"
@@ -136,22 +137,34 @@ static void map_works_without_memory(void **state)
     map_done(&m);
 }
 
+static size_t longest_chain(const map *m)
+{
+    size_t longest = 0;
+    for (size_t slot = 0; slot <= m->mask; slot++) {
+        size_t length = 0;
+        for (map_node *n = m->slots[slot]; n; n = n->next) length++;
+        if (length > longest) longest = length;
+    }
+    return longest;
+}
+
+/* Ids as they come: full milliseconds, one every so often, from one node or from many. */
 static void map_spreads_ids(void **state)
 {
     (void)state;
     static map_node nodes[1 << 14];
-    for (int shift = 0; shift <= 48; shift += 2) {
-        map m;
-        map_init(&m, alloc_default());
-        for (uint64_t i = 0; i < 1 << 14; i++) map_put(&m, &nodes[i], i << shift);
-        size_t longest = 0;
-        for (size_t slot = 0; slot <= m.mask; slot++) {
-            size_t length = 0;
-            for (map_node *n = m.slots[slot]; n; n = n->next) length++;
-            if (length > longest) longest = length;
+    const int64_t steps_ms[] = {0, 1, 2, 7, 100, 1000, 1024, 60000, 65536, 3600000, 86400000};
+    for (size_t k = 0; k < sizeof steps_ms / sizeof *steps_ms; k++) {
+        for (int nodes_count = 1; nodes_count <= 1024; nodes_count *= 32) {
+            map m;
+            map_init(&m, alloc_default());
+            for (int i = 0; i < 1 << 14; i++) {
+                int64_t ms = INT64_C(59000000000) + (steps_ms[k] ? i / nodes_count * steps_ms[k] : i >> 12);
+                map_put(&m, &nodes[i], (uint64_t)id_make(ms, i % nodes_count, steps_ms[k] ? 0 : i & 4095));
+            }
+            assert_true(longest_chain(&m) <= 16);
+            map_done(&m);
         }
-        assert_true(longest <= 16);
-        map_done(&m);
     }
 }
 
