@@ -33,12 +33,14 @@ int claim_find_handler(const core *c, const char *type)
 static int most(int a, int b) { return a > b ? a : b; }
 static int idle_workers(const queue *q) { return q->workers - q->busy; }
 
+static int coming(const queue *q) { return q->ready_count + q->asked + q->claiming; }
+
 /* Tasks that would start at once. */
-static int room_free(const queue *q) { return most(0, idle_workers(q) - q->ready_count - q->asked); }
+static int room_free(const queue *q) { return most(0, idle_workers(q) - coming(q)); }
 
 static int room_prefetch(const queue *q)
 {
-    int waiting = most(0, q->ready_count + q->asked - idle_workers(q));
+    int waiting = most(0, coming(q) - idle_workers(q));
     return most(0, q->prefetch - waiting);
 }
 
@@ -176,7 +178,11 @@ void claim_send(core *c)
     claim->allocator = c->allocator;
     claim->tasks = c->claimed;
     claim->tasks_count = 0;
-    for (int i = 0; i < claim->wants_count; i++) c->queues[c->want_queue[i]].claimed_us = c->now.mono_us;
+    for (int i = 0; i < claim->wants_count; i++) {
+        queue *q = &c->queues[c->want_queue[i]];
+        q->claimed_us = c->now.mono_us;
+        q->claiming = c->wants[i].free + c->wants[i].prefetch;
+    }
     engine_call(c, &c->claim);
 }
 
@@ -199,7 +205,7 @@ static void want_answered(core *c, const pawl_want *w, queue *q, int64_t store_n
 static void take(core *c, pawl_claimed *got)
 {
     if (run_find(c, got->body->id)) { /* the duplicate guard: an older run of it is still here */
-        lease_release_unknown(c, got->body->id, got->fence, c->config.lease_us / 3);
+        if (!lease_release_unknown(c, got->body->id, got->fence, c->config.lease_us / 3)) lease_reconcile(c);
         alloc_free(c->allocator, got->body);
         return;
     }
@@ -230,6 +236,7 @@ void claim_answered(core *c)
     pawl_claim *claim = &c->claim.u.claim;
     c->promised -= c->claim_promised;
     c->claim_promised = 0;
+    for (int i = 0; i < claim->wants_count; i++) c->queues[c->want_queue[i]].claiming = 0;
     if (c->claim.status != PAWL_OK) {
         claim_failed(c);
         return;

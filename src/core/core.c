@@ -223,20 +223,29 @@ static bool make_policies(core *c)
     return true;
 }
 
-/* Everything whose size depends on queues and handlers, once. */
+/* Makes *block once. */
+static bool made(core *c, void *block_at, size_t size)
+{
+    void **block = block_at;
+    if (!*block) *block = alloc_new(c->allocator, size);
+    return *block != NULL;
+}
+
+/* Everything whose size depends on queues and handlers, once; after a failure it goes on where it stopped. */
 static bool prepare(core *c)
 {
     if (c->policies) return true;
-    c->queues_csv = csv(c, c->queues_count, queue_name);
-    c->types_csv = csv(c, c->handlers_count, handler_type);
-    c->wants = alloc_new(c->allocator, (size_t)(c->queues_count + 1) * sizeof *c->wants);
-    c->want_queue = alloc_new(c->allocator, (size_t)(c->queues_count + 1) * sizeof *c->want_queue);
-    c->types = alloc_new(c->allocator, (size_t)(c->handlers_count + 1) * sizeof *c->types);
-    c->timers_room += (size_t)c->queues_count;
-    if (!c->queues_csv || !c->types_csv || !c->wants || !c->want_queue || !c->types || !heap_reserve(&c->timers, c->timers_room)) return false;
+    size_t queues = (size_t)c->queues_count, handlers = (size_t)c->handlers_count;
+    if (!c->queues_csv && !(c->queues_csv = csv(c, c->queues_count, queue_name))) return false;
+    if (!c->types_csv && !(c->types_csv = csv(c, c->handlers_count, handler_type))) return false;
+    if (!made(c, &c->wants, (queues + 1) * sizeof *c->wants) || !made(c, &c->want_queue, (queues + 1) * sizeof *c->want_queue) ||
+        !made(c, &c->types, (handlers + 1) * sizeof *c->types) || !heap_reserve(&c->timers, c->timers_room + queues))
+        return false;
     for (int i = 0; i < c->handlers_count; i++) c->types[i] = c->handlers[i].type;
     for (int i = 0; i < c->queues_count; i++) list_init(&c->queues[i].ready); /* the array does not move any more */
-    return make_policies(c);
+    if (!make_policies(c)) return false;
+    c->timers_room += queues;
+    return true;
 }
 
 /* ---- actions ------------------------------------------------------------------------------------------------------------------ */

@@ -44,6 +44,7 @@ typedef struct queue {
     list ready;            /* READY tasks by priority, then as they came */
     int ready_count;
     int asked;             /* leases asked for with inserts in flight */
+    int claiming;          /* leases the claim in flight may bring */
     bool paused;           /* by the store's last word */
     bool hungry;           /* something may be due in the store */
     bool stirred;          /* something came up while a claim was in flight: its answer may be too old */
@@ -167,6 +168,7 @@ struct core {
     bool reconcile;                 /* wanted */
     int64_t held_seq;
     int looks;                      /* readings to make at least */
+    bool reading_stale;
     struct unknown *unknown, *unknown_spare; /* leases of the last reading that nobody here knows */
     int unknown_count;
 
@@ -258,6 +260,6 @@ void lease_swept(core *c);
 void lease_sweep(core *c);
 void lease_sweep_soon(core *c);
 void lease_plan(core *c);                                      /* renew while anything is held or watched, and only then */
-void lease_release_unknown(core *c, pawl_id id, int64_t fence, int64_t delay_us);
+bool lease_release_unknown(core *c, pawl_id id, int64_t fence, int64_t delay_us);
 
 #endif

@@ -228,6 +228,7 @@ void lease_reconcile(core *c)
 {
     if (c->mode == MODE_IDLE && c->held == 0) return;
     c->reconcile = true;
+    c->reading_stale = c->held_call.busy; /* what is being read now may be older than the doubt */
 }
 
 /* A claim of unknown outcome may still take effect for a while: one reading is not enough. */
@@ -246,11 +247,11 @@ static void send_held(core *c)
     engine_call(c, &c->held_call);
 }
 
-/* Releases by fence a lease that nobody here knows. */
-void lease_release_unknown(core *c, pawl_id id, int64_t fence, int64_t delay_us)
+/* Releases by fence a lease that nobody here knows; false: no memory. */
+bool lease_release_unknown(core *c, pawl_id id, int64_t fence, int64_t delay_us)
 {
     core_request *r = core_request_new(c, 1);
-    if (!r) return; /* the next reconciliation finds it again */
+    if (!r) return false;
     r->answer.kind = CORE_ANSWER; /* nobody waits for an answer */
     r->ops[0].kind = PAWL_OP_RELEASE;
     r->ops[0].id = id;
@@ -261,10 +262,11 @@ void lease_release_unknown(core *c, pawl_id id, int64_t fence, int64_t delay_us)
     r->locks = alloc_new(c->allocator, 2 * sizeof *r->locks);
     if (!r->locks) {
         core_request_free(c, r);
-        return;
+        return false;
     }
     r->place = REQUEST_GATHERED;
     list_append(&c->requests, &r->link);
+    return true;
 }
 
 static int64_t unknown_since(const core *c, const pawl_lease *lease)
@@ -300,8 +302,8 @@ static void look_for_unknown(core *c)
     for (int i = 0; i < c->held_call.u.held.count && count < UNKNOWN_MAX; i++) {
         if (known(c, &leases[i])) continue;
         int64_t since_us = unknown_since(c, &leases[i]);
-        if (forsaken(c, since_us)) lease_release_unknown(c, leases[i].id, leases[i].fence, -1);
-        else kept[count++] = (struct unknown){leases[i], since_us < INT64_MAX ? since_us : c->now.mono_us};
+        if (forsaken(c, since_us) && lease_release_unknown(c, leases[i].id, leases[i].fence, -1)) continue;
+        kept[count++] = (struct unknown){leases[i], since_us < INT64_MAX ? since_us : c->now.mono_us};
     }
     c->unknown_spare = c->unknown;
     c->unknown = kept;
@@ -328,6 +330,10 @@ void lease_held(core *c)
     look_for_unknown(c);
     look_for_lost(c);
     c->mismatches = 0;
+    if (c->reading_stale) {
+        c->reading_stale = false;
+        return;
+    }
     if (c->looks > 0) c->looks--;
     c->reconcile = c->unknown_count > 0 || c->looks > 0;
     if (c->reconcile) engine_timer(c, &c->held_timer, c->now.mono_us + third(c));

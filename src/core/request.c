@@ -230,12 +230,26 @@ static void fall_back(core *c, core_request *r)
     gather(c, r);
 }
 
+/* Whether it alone is more than its queue may ever hold. */
+static bool never_fits(const core_request *r)
+{
+    for (int i = 0; i < r->count; i++) {
+        const pawl_op *op = &r->ops[i];
+        int64_t same = 0;
+        if (op->result != PAWL_OP_FULL || r->count <= op->u.insert.depth_limit) continue;
+        for (int k = 0; k < r->count; k++)
+            same += r->ops[k].result == PAWL_OP_FULL && strcmp(r->ops[k].u.insert.body->queue, op->u.insert.body->queue) == 0;
+        if (same > op->u.insert.depth_limit) return true;
+    }
+    return false;
+}
+
 static void full(core *c, core_request *r)
 {
     pawl_full how = r->queue >= 0 ? c->queues[r->queue].full : PAWL_FULL_WAIT;
     if (how == PAWL_FULL_FALLBACK && !r->fell_back) {
         fall_back(c, r);
-    } else if (how == PAWL_FULL_WAIT && !r->in_handler && !r->fell_back && !r->answer.kind) {
+    } else if (how == PAWL_FULL_WAIT && !r->in_handler && !r->fell_back && !r->answer.kind && !never_fits(r)) {
         if (r->room_seq != c->room_seq) {
             again(r);
             gather(c, r);
