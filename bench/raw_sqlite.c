@@ -62,7 +62,8 @@ static char payload[256];
 
 static void make_payload(void)
 {
-    int n = snprintf(payload, sizeof payload, "{\"user\":12345,\"email\":\"somebody@example.com\",\"template\":\"welcome\",\"note\":\"");
+    int n = snprintf(payload, sizeof payload,
+                     "{\"user\":12345,\"email\":\"somebody@example.com\",\"template\":\"welcome\",\"note\":\"");
     memset(payload + n, 'x', 198 - (size_t)n);
     strcpy(payload + 198, "\"}");
 }

@@ -7,7 +7,7 @@
 pawl_clock clock_system(void); /* CLOCK_REALTIME, CLOCK_BOOTTIME, the kernel's boot id */
 
 typedef struct virtual_clock {
-    int64_t now_us;  /* wall */
+    int64_t now_us; /* wall */
     int64_t boot_us;
 } virtual_clock;
 

@@ -17,10 +17,10 @@ typedef struct heap {
 
 void heap_init(heap *h, const pawl_allocator *a);
 void heap_done(heap *h);
-bool heap_reserve(heap *h, size_t count);              /* room for so many nodes; false: no memory */
-void heap_set(heap *h, heap_node *node, int64_t at);   /* insert or move; room must have been reserved */
-void heap_remove(heap *h, heap_node *node);            /* no harm if it is not in it */
-heap_node *heap_first(const heap *h);                  /* NULL: empty */
+bool heap_reserve(heap *h, size_t count);            /* room for so many nodes; false: no memory */
+void heap_set(heap *h, heap_node *node, int64_t at); /* insert or move; room must have been reserved */
+void heap_remove(heap *h, heap_node *node);          /* no harm if it is not in it */
+heap_node *heap_first(const heap *h);                /* NULL: empty */
 static inline bool heap_has(const heap_node *node) { return node->index != 0; }
 
 #endif

@@ -17,14 +17,14 @@ static inline int64_t id_created_us(pawl_id id) { return (id_ms(id) + PAWL_EPOCH
 
 /* A generator never goes back; when a millisecond is used up it borrows from the next. */
 typedef struct idgen {
-    int number;         /* 0: none yet */
-    int64_t ms;         /* of the next id */
+    int number; /* 0: none yet */
+    int64_t ms; /* of the next id */
     int sequence;
     int64_t ceiling_ms; /* ids only below it */
 } idgen;
 
 void idgen_take(idgen *g, int number, int64_t floor_ms, int64_t ceiling_ms); /* keeps its place if the number is the same */
-pawl_id idgen_next(idgen *g, int64_t now_ms); /* now since 2025; 0: the ceiling is reached */
-int64_t idgen_room(const idgen *g, int64_t now_ms); /* how many ids can be had before the ceiling */
+pawl_id idgen_next(idgen *g, int64_t now_ms);                                /* now since 2025; 0: the ceiling is reached */
+int64_t idgen_room(const idgen *g, int64_t now_ms);                          /* how many ids can be had before the ceiling */
 
 #endif

@@ -25,8 +25,8 @@ map_node *map_next(const map_node *node); /* another one with the same key, or N
 void map_remove(map *m, map_node *node);  /* must be in it */
 uint64_t hash_bytes(const void *data, size_t n, uint64_t seed);
 
-#define map_each(node, m)                                                         \
-    for (size_t node##_slot = 0; node##_slot <= (m)->mask; node##_slot++)         \
+#define map_each(node, m)                                                                              \
+    for (size_t node##_slot = 0; node##_slot <= (m)->mask; node##_slot++)                              \
         for (map_node *node = (m)->slots[node##_slot], *node##_after = node ? node->next : NULL; node; \
              node = node##_after, node##_after = node ? node->next : NULL)
 

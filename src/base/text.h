@@ -8,8 +8,8 @@
 #define NAME_MAX_BYTES 200
 
 bool utf8_valid(const char *data, size_t n);
-size_t utf8_char(const char *at, const char *end);    /* bytes of the character at `at` (before end): 1..4; 0: not UTF-8 */
-size_t utf8_cut(const char *text, size_t n);          /* the longest length <= n that cuts no character in two */
+size_t utf8_char(const char *at, const char *end); /* bytes of the character at `at` (before end): 1..4; 0: not UTF-8 */
+size_t utf8_cut(const char *text, size_t n);       /* the longest length <= n that cuts no character in two */
 /* 1..200 bytes of UTF-8 without control bytes (C0, DEL, C1). On failure *what (a constant) says why; may be NULL. */
 bool name_valid(const char *name, const char **what);
 

@@ -85,6 +85,15 @@ pawl *cli_open_reading(cli *c, int *code) { return cli_open(c, &(pawl_options){.
 
 pawl *cli_open_writing(cli *c, int *code) { return cli_open(c, &(pawl_options){.one_shot = true}, code); }
 
+/* A read-only store is not told of other processes' commits. So look whether it exists, then open it like somebody who writes. */
+pawl *cli_open_waiting(cli *c, int *code)
+{
+    pawl *p = cli_open_reading(c, code);
+    if (!p) return NULL;
+    pawl_close(p);
+    return cli_open_writing(c, code);
+}
+
 /* ---- small things ------------------------------------------------------------------------------------------------------------- */
 
 const char *cli_person(void)

@@ -46,6 +46,7 @@ int cli_no_memory(const cli *c);
 pawl *cli_open(cli *c, const pawl_options *options, int *code);
 pawl *cli_open_reading(cli *c, int *code); /* an existing store, for looking only */
 pawl *cli_open_writing(cli *c, int *code); /* a one-shot command */
+pawl *cli_open_waiting(cli *c, int *code); /* an existing store, to wait for what others do */
 
 const char *cli_person(void); /* who is at the keyboard, for the operator log */
 int64_t cli_now_us(void);

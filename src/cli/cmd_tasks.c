@@ -188,7 +188,7 @@ int cmd_tasks_wait(cli *c)
     pawl_id *ids;
     int code;
     if (!cli_ids(c, &ids, &code)) return code;
-    pawl *p = cli_open_reading(c, &code);
+    pawl *p = cli_open_waiting(c, &code);
     if (p) {
         code = wait_all(c, p, ids);
         pawl_close(p);

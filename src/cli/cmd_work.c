@@ -176,6 +176,7 @@ static pawl_outcome judge(job *j, child_end *end)
         keep_result(j->run, end->output);
         return pawl_ok();
     }
+    if (!j->stopped && atomic_load(&kill_now)) j->stopped = pawl_run_sleep(j->run, CHILD_GRACE_US); /* the word is on its way */
     switch (j->stopped) {
     case PAWL_STOP_CANCELLED: return pawl_cancelled();
     case PAWL_STOP_TIMEOUT: return pawl_retry(j->run, "timed out%s%s", *j->last ? ": " : "", j->last);

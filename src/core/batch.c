@@ -33,7 +33,8 @@ void batch_done(core *c)
 {
     for (int i = 0; c->lanes && i < c->config.lanes; i++) {
         lane *l = &c->lanes[i];
-        if (l->requests.next) list_each(node, &l->requests) core_request_free(c, container_of(node, core_request, link));
+        if (l->requests.next)
+            list_each(node, &l->requests) core_request_free(c, container_of(node, core_request, link));
         alloc_free(c->allocator, l->ops);
         arena_free(l->call.arena);
     }

@@ -13,8 +13,8 @@
 
 #define PREFETCH_US (50 * PAWL_MILLISECOND)
 #define WINDOW_US (10 * PAWL_MILLISECOND)
-#define ASK_CLAIM_US (100 * PAWL_MILLISECOND)  /* while inserts ask for leases, claim at least so often */
-#define BARREN_US (200 * PAWL_MILLISECOND)     /* something is due that this node may not have yet: look again */
+#define ASK_CLAIM_US (100 * PAWL_MILLISECOND) /* while inserts ask for leases, claim at least so often */
+#define BARREN_US (200 * PAWL_MILLISECOND)    /* something is due that this node may not have yet: look again */
 
 int claim_find_queue(const core *c, const char *name)
 {

@@ -120,8 +120,8 @@ static void free_config(core *c)
         alloc_free(c->allocator, c->handlers[i].type);
         alloc_free(c->allocator, c->handlers[i].queue);
     }
-    void *blocks[] = {c->queues, c->handlers,  c->policies, (void *)c->types, c->queues_csv, c->types_csv,
-                      c->wants,  c->want_queue, c->claimed,  c->node_name,    c->unknown, c->unknown_spare, c->rescued};
+    void *blocks[] = {c->queues,     c->handlers, c->policies,  (void *)c->types, c->queues_csv,    c->types_csv, c->wants,
+                      c->want_queue, c->claimed,  c->node_name, c->unknown,       c->unknown_spare, c->rescued};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) alloc_free(c->allocator, blocks[i]);
 }
 
@@ -282,7 +282,8 @@ static void cut_copy(char *to, size_t size, const char *from)
     if (from) snprintf(to, size, "%s", from);
 }
 
-void engine_event(core *c, pawl_event_kind kind, const pawl_body *body, int attempt, int64_t fence, int64_t value, const char *text)
+void engine_event(core *c, pawl_event_kind kind, const pawl_body *body, int attempt, int64_t fence, int64_t value,
+                  const char *text)
 {
     if (!c->events_wanted) return;
     core_event_node *node = event_node(c, CORE_EVENT);
@@ -389,7 +390,11 @@ static void fire(core *c, core_timer *t)
     case TIMER_DEADLINE: lease_deadline(c); break;
     case TIMER_SWEEP: lease_sweep(c); break;
     case TIMER_STOP: stop_timer(c); break;
-    case TIMER_LANE: case TIMER_CLAIM: case TIMER_RENEW: case TIMER_HELD: case TIMER_CALL: break; /* engine_push sees to them */
+    case TIMER_LANE:
+    case TIMER_CLAIM:
+    case TIMER_RENEW:
+    case TIMER_HELD:
+    case TIMER_CALL: break; /* engine_push sees to them */
     }
 }
 
@@ -468,10 +473,7 @@ void core_clock_jumped(core *c, core_time now)
 
 /* ---- start, drain, stop -------------------------------------------------------------------------------------------------------------- */
 
-bool engine_may_run(const core *c)
-{
-    return c->mode == MODE_STARTED && c->node && !c->lapsed && c->now.mono_us < c->deadline_us;
-}
+bool engine_may_run(const core *c) { return c->mode == MODE_STARTED && c->node && !c->lapsed && c->now.mono_us < c->deadline_us; }
 
 pawl_status core_start(core *c, core_time now)
 {

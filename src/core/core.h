@@ -55,8 +55,8 @@ typedef struct core_time {
 typedef struct core_config {
     const pawl_allocator *allocator;
     uint64_t seed;
-    int lanes;              /* of the store */
-    bool one_shot;          /* no node: batches without receipt, ids drawn by the store */
+    int lanes;     /* of the store */
+    bool one_shot; /* no node: batches without receipt, ids drawn by the store */
     int64_t lease_us;
     int64_t long_run_us;
     int capacity;           /* of queues that are not configured */
@@ -65,8 +65,8 @@ typedef struct core_config {
     pawl_sweep retention;   /* keep_* only */
     const char *node_name;
     int64_t pid;
-    int batch_ops;          /* a batch gathers up to so many operations; 0 = 2000 */
-    size_t batch_bytes;     /* or so many bytes; 0 = 4 MiB */
+    int batch_ops;      /* a batch gathers up to so many operations; 0 = 2000 */
+    size_t batch_bytes; /* or so many bytes; 0 = 4 MiB */
 } core_config;
 
 typedef struct core_queue_config {
@@ -81,7 +81,7 @@ typedef struct core_handler_config {
     const char *type;  /* "*": every other */
     const char *queue; /* default queue of the type; NULL: "default" */
     policy policy;
-    void *handler;     /* the driver's own */
+    void *handler; /* the driver's own */
 } core_handler_config;
 
 pawl_status core_new(const core_config *config, core **out);
@@ -96,18 +96,18 @@ pawl_status core_add_handler(core *c, const core_handler_config *config);
 typedef struct core_request {
     list link;
     int count;
-    pawl_op *ops;          /* INSERT bodies are blocks of their own and belong to the request */
-    bool in_handler;       /* made inside a handler: never waits for room */
-    void *owner;           /* the driver's own */
-    pawl_status status;    /* with CORE_ANSWER: OK (see each op's result), FULL, UNAVAILABLE, UNKNOWN, NO_MEMORY, CLOSED */
+    pawl_op *ops;       /* INSERT bodies are blocks of their own and belong to the request */
+    bool in_handler;    /* made inside a handler: never waits for room */
+    void *owner;        /* the driver's own */
+    pawl_status status; /* with CORE_ANSWER: OK (see each op's result), FULL, UNAVAILABLE, UNKNOWN, NO_MEMORY, CLOSED */
     /* core's own: */
     core_act answer, drop;
-    int place;             /* REQUEST_... */
+    int place; /* REQUEST_... */
     size_t bytes;
-    int queue;             /* whose room it waits for; -1: none */
-    int64_t room_seq;      /* when it was sent, for not missing room that came meanwhile */
+    int queue;        /* whose room it waits for; -1: none */
+    int64_t room_seq; /* when it was sent, for not missing room that came meanwhile */
     bool fell_back;
-    map_node *locks;       /* two per operation: its task, its key */
+    map_node *locks; /* two per operation: its task, its key */
 } core_request;
 
 core_request *core_request_new(core *c, int count); /* NULL: no memory. count 0: answered once core_draw_id can draw */
@@ -121,23 +121,23 @@ typedef enum core_op_place { OP_IDLE, OP_GATHERED, OP_FLYING } core_op_place;
 typedef enum core_settled {
     CORE_SETTLED_SUCCEEDED = 1,
     CORE_SETTLED_FAILED,
-    CORE_SETTLED_RETRY,     /* with delay_us */
+    CORE_SETTLED_RETRY, /* with delay_us */
     CORE_SETTLED_SNOOZED,
     CORE_SETTLED_CANCELLED,
-    CORE_SETTLED_RELEASED,  /* interrupted by shutdown */
-    CORE_SETTLED_LOST       /* the store refused the outcome: lease_lost */
+    CORE_SETTLED_RELEASED, /* interrupted by shutdown */
+    CORE_SETTLED_LOST      /* the store refused the outcome: lease_lost */
 } core_settled;
 
 typedef enum core_task_state { CORE_READY = 1, CORE_STARTING, CORE_RUNNING, CORE_ENDED } core_task_state;
 
 typedef struct core_task {
     map_node by_id;
-    list link;              /* its queue's ready list, or its list of runs */
+    list link; /* its queue's ready list, or its list of runs */
     core_task_state state;
     pawl_body *body;
     int64_t fence;
-    int64_t run_at_us;      /* the store's time */
-    int queue, handler;     /* indices */
+    int64_t run_at_us;                          /* the store's time */
+    int queue, handler;                         /* indices */
     int runs, failures, rescues, interruptions; /* before this run */
     bool not_started, suspect, solo;
     bool marked;            /* a suspect that is starting or running: it bears the start mark */
@@ -145,52 +145,60 @@ typedef struct core_task {
     pawl_stop_reason stop;  /* what the run was told */
     pawl_stop_reason cause; /* the first thing it was told: by that it ends */
     bool stuck;
-    bool in_worker;         /* occupies a worker: false once deferred */
-    const policy *policy;   /* of its handler and queue; what the task itself says is in the next three */
+    bool in_worker;       /* occupies a worker: false once deferred */
+    const policy *policy; /* of its handler and queue; what the task itself says is in the next three */
     int max_attempts;
-    int64_t timeout_us;     /* negative: none */
+    int64_t timeout_us; /* negative: none */
     pawl_audit audit;
     int64_t started_mono_us, started_wall_us;
     int64_t deadline_wall_us; /* 0: no timeout */
     int64_t progress_mono_us;
-    void *run;              /* the driver's own, set when CORE_RUN is carried out */
+    void *run; /* the driver's own, set when CORE_RUN is carried out */
     /* core's own: */
     core_act start_act, stop_act, settle_act;
     core_settled settled;
     int64_t settle_delay_us;
     const char *settle_error;
-    core_timer timer;       /* timeout, then stuck; or the long-running report */
-    pawl_op op;             /* the operation about this task */
+    core_timer timer; /* timeout, then stuck; or the long-running report */
+    pawl_op op;       /* the operation about this task */
     list op_link;
     core_op_place op_place;
     map_node key_lock;
     const struct core_outcome *outcome; /* once ENDED; NULL: it never ran */
-    int64_t leased_seq;     /* the order in which leases were got */
-    int64_t confirmed_seq;  /* the last reading of held leases that had it */
+    int64_t leased_seq;                 /* the order in which leases were got */
+    int64_t confirmed_seq;              /* the last reading of held leases that had it */
     bool long_running;
-    bool progress_dirty;    /* reported, and the store does not have it yet */
+    bool progress_dirty; /* reported, and the store does not have it yet */
     int progress;
     const char *progress_text;
 } core_task;
 
 /* How a run ended, as the driver tells it. Everything it points to stays valid until CORE_SETTLED. */
 typedef struct core_outcome {
-    pawl_outcome outcome;   /* never DEFERRED */
+    pawl_outcome outcome; /* never DEFERRED */
     const char *code, *error;
     pawl_bytes result;
     const char *result_type, *result_ref;
-    pawl_bytes log;         /* see pawl_execution */
+    pawl_bytes log; /* see pawl_execution */
     int log_lines;
-    int progress;           /* -1: never */
+    int progress; /* -1: never */
     const char *progress_text;
-    pawl_op *spawns;        /* INSERT operations whose ids core draws; the driver's memory */
+    pawl_op *spawns; /* INSERT operations whose ids core draws; the driver's memory */
     int spawns_count;
 } core_outcome;
 
 /* ---- calls to the store --------------------------------------------------------------------------------------------------------- */
 
 typedef enum core_call_kind {
-    CORE_REGISTER = 1, CORE_LEAVE, CORE_IDS, CORE_APPLY, CORE_CLAIM, CORE_RENEW, CORE_HELD, CORE_RESCUE, CORE_SWEEP,
+    CORE_REGISTER = 1,
+    CORE_LEAVE,
+    CORE_IDS,
+    CORE_APPLY,
+    CORE_CLAIM,
+    CORE_RENEW,
+    CORE_HELD,
+    CORE_RESCUE,
+    CORE_SWEEP,
     CORE_CALL_KINDS
 } core_call_kind;
 
@@ -199,10 +207,10 @@ typedef enum core_call_kind {
 typedef struct core_call {
     core_call_kind kind;
     int lane;
-    int64_t sent_us;        /* when core decided to send it */
+    int64_t sent_us; /* when core decided to send it */
     pawl_status status;
     pawl_error err;
-    pawl_arena *arena;      /* for the store's answers; emptied before each use */
+    pawl_arena *arena; /* for the store's answers; emptied before each use */
     core_act act;
     bool busy;
     union {
@@ -225,16 +233,16 @@ typedef struct core_call {
 /* ---- actions --------------------------------------------------------------------------------------------------------------------- */
 
 typedef enum core_action_kind {
-    CORE_CALL = 1,  /* make `call` */
-    CORE_RUN,       /* give `task` to a worker of its queue; later core_finished (and perhaps core_deferred before) */
-    CORE_STOP_RUN,  /* tell the run of `task`: `reason` */
-    CORE_SETTLED,   /* `task`'s stay ended as `settled`, committed; run hooks, then core_task_free. Only for tasks that ran */
-    CORE_ANSWER,    /* tell the caller of `request`; it must not touch the request any more after it has read the answer */
-    CORE_DROP,      /* core needs `request` no more: free it. Always after CORE_ANSWER */
-    CORE_EVENT,     /* `event` */
-    CORE_LOG,       /* `level`, `text` */
-    CORE_DRAINED,   /* nothing runs and nothing is held */
-    CORE_STOPPED    /* stopped; `stuck` runs would not return */
+    CORE_CALL = 1, /* make `call` */
+    CORE_RUN,      /* give `task` to a worker of its queue; later core_finished (and perhaps core_deferred before) */
+    CORE_STOP_RUN, /* tell the run of `task`: `reason` */
+    CORE_SETTLED,  /* `task`'s stay ended as `settled`, committed; run hooks, then core_task_free. Only for tasks that ran */
+    CORE_ANSWER,   /* tell the caller of `request`; it must not touch the request any more after it has read the answer */
+    CORE_DROP,     /* core needs `request` no more: free it. Always after CORE_ANSWER */
+    CORE_EVENT,    /* `event` */
+    CORE_LOG,      /* `level`, `text` */
+    CORE_DRAINED,  /* nothing runs and nothing is held */
+    CORE_STOPPED   /* stopped; `stuck` runs would not return */
 } core_action_kind;
 
 typedef struct core_action {
@@ -245,7 +253,7 @@ typedef struct core_action {
     pawl_stop_reason reason;
     core_settled settled;
     int64_t delay_us;
-    const char *error;      /* CORE_SETTLED FAILED and RETRY */
+    const char *error; /* CORE_SETTLED FAILED and RETRY */
     int stuck;
     pawl_level level;
     pawl_event event;
@@ -260,15 +268,15 @@ void core_submit(core *c, core_time now, core_request *request);
 void core_give_up(core *c, core_time now, core_request *request); /* its caller waits no more: answered now, unless it was */
 void core_answered(core *c, core_time now, core_call *call);
 void core_finished(core *c, core_time now, core_task *task, const core_outcome *outcome);
-void core_deferred(core *c, core_time now, core_task *task);      /* its worker is free; core_finished comes later */
+void core_deferred(core *c, core_time now, core_task *task); /* its worker is free; core_finished comes later */
 void core_progress(core *c, core_time now, core_task *task, int percent, const char *text); /* text: the driver's, see outcome */
-void core_task_free(core *c, core_task *task);                    /* after CORE_SETTLED */
-void core_wake(core *c, core_time now);                           /* somebody else committed */
+void core_task_free(core *c, core_task *task);                                              /* after CORE_SETTLED */
+void core_wake(core *c, core_time now);                                                     /* somebody else committed */
 void core_clock_jumped(core *c, core_time now);
-void core_want_events(core *c, bool wanted);                      /* CORE_EVENT only while wanted */
-pawl_id core_draw_id(core *c, core_time now);                     /* an id for later use; 0: none yet, submit an empty request first */
-pawl_status core_start(core *c, core_time now);                   /* NO_MEMORY, or OK */
-void core_drain(core *c, core_time now);                          /* start nothing more; CORE_DRAINED follows. core_start goes on */
+void core_want_events(core *c, bool wanted);    /* CORE_EVENT only while wanted */
+pawl_id core_draw_id(core *c, core_time now);   /* an id for later use; 0: none yet, submit an empty request first */
+pawl_status core_start(core *c, core_time now); /* NO_MEMORY, or OK */
+void core_drain(core *c, core_time now);        /* start nothing more; CORE_DRAINED follows. core_start goes on */
 void core_stop(core *c, core_time now, int64_t grace_us, int64_t patience_us); /* CORE_STOPPED follows */
 void core_tick(core *c, core_time now);
 

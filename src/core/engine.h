@@ -17,17 +17,17 @@
 #include "core/task.h"
 
 typedef enum timer_kind {
-    TIMER_TASK = 1,   /* core_task.timer */
-    TIMER_DUE,        /* queue.due */
-    TIMER_LANE,       /* lane.backoff */
-    TIMER_CLAIM,      /* claims may go on after a failure */
-    TIMER_NEWS,       /* look at the news without claiming */
+    TIMER_TASK = 1, /* core_task.timer */
+    TIMER_DUE,      /* queue.due */
+    TIMER_LANE,     /* lane.backoff */
+    TIMER_CLAIM,    /* claims may go on after a failure */
+    TIMER_NEWS,     /* look at the news without claiming */
     TIMER_RENEW,
-    TIMER_DEADLINE,   /* of the node's own lease */
-    TIMER_HELD,       /* reconciliation goes on */
-    TIMER_CALL,       /* registration, ids or leaving may be tried again */
+    TIMER_DEADLINE, /* of the node's own lease */
+    TIMER_HELD,     /* reconciliation goes on */
+    TIMER_CALL,     /* registration, ids or leaving may be tried again */
     TIMER_SWEEP,
-    TIMER_STOP        /* grace, then patience */
+    TIMER_STOP /* grace, then patience */
 } timer_kind;
 
 typedef enum request_place { REQUEST_NEW, REQUEST_GATHERED, REQUEST_PARKED, REQUEST_FLYING, REQUEST_GONE } request_place;
@@ -40,19 +40,19 @@ typedef struct queue {
     int64_t depth_limit;
     pawl_full full;
     policy policy;
-    int busy;              /* workers with a task, or with one about to start */
-    list ready;            /* READY tasks by priority, then as they came */
+    int busy;   /* workers with a task, or with one about to start */
+    list ready; /* READY tasks by priority, then as they came */
     int ready_count;
-    int asked;             /* leases asked for with inserts in flight */
-    int claiming;          /* leases the claim in flight may bring */
-    bool paused;           /* by the store's last word */
-    bool hungry;           /* something may be due in the store */
-    bool stirred;          /* something came up while a claim was in flight: its answer may be too old */
-    bool caught_up;        /* the last claim came back short and nothing came up since: inserts may ask for leases */
-    int64_t claimed_us;    /* when the last claim was sent */
-    core_timer due;        /* the next task falls due */
-    int prefetch;          /* tasks beyond the workers worth holding: what it finishes in 50 ms */
-    int window_runs;       /* for that: runs finished since window_us */
+    int asked;          /* leases asked for with inserts in flight */
+    int claiming;       /* leases the claim in flight may bring */
+    bool paused;        /* by the store's last word */
+    bool hungry;        /* something may be due in the store */
+    bool stirred;       /* something came up while a claim was in flight: its answer may be too old */
+    bool caught_up;     /* the last claim came back short and nothing came up since: inserts may ask for leases */
+    int64_t claimed_us; /* when the last claim was sent */
+    core_timer due;     /* the next task falls due */
+    int prefetch;       /* tasks beyond the workers worth holding: what it finishes in 50 ms */
+    int window_runs;    /* for that: runs finished since window_us */
     int64_t window_us;
 } queue;
 
@@ -63,27 +63,27 @@ typedef struct handler {
 } handler;
 
 typedef struct lane {
-    core_call call;        /* CORE_APPLY */
-    int64_t node, number;  /* the receipt that the next batch moves to number + 1 */
+    core_call call;       /* CORE_APPLY */
+    int64_t node, number; /* the receipt that the next batch moves to number + 1 */
     pawl_op **ops;
     int room;
-    list requests, tasks;  /* in flight */
+    list requests, tasks; /* in flight */
     int64_t first_sent_us;
-    bool resend;           /* the same batch must go again: its outcome is unknown */
+    bool resend; /* the same batch must go again: its outcome is unknown */
     int tries;
     core_timer backoff;
 } lane;
 
-typedef struct victim {    /* a lapsed node seen, and since when unchanged */
+typedef struct victim { /* a lapsed node seen, and since when unchanged */
     int64_t node, renewal, since_us;
     bool seen;
 } victim;
 
-#define UNKNOWN_MAX 1024   /* leases looked at in one reconciliation */
+#define UNKNOWN_MAX 1024 /* leases looked at in one reconciliation */
 
 struct unknown {
     pawl_lease lease;
-    int64_t since_us;      /* when the reading that first showed it was answered */
+    int64_t since_us; /* when the reading that first showed it was answered */
 };
 
 struct core {
@@ -108,31 +108,31 @@ struct core {
     queue *queues;
     int queues_count;
     handler *handlers;
-    int handlers_count, wildcard;   /* wildcard: index or -1 */
-    policy *policies;               /* handlers x queues, made at start */
-    const char **types;             /* for claims */
-    char *queues_csv, *types_csv;   /* for the registration */
+    int handlers_count, wildcard; /* wildcard: index or -1 */
+    policy *policies;             /* handlers x queues, made at start */
+    const char **types;           /* for claims */
+    char *queues_csv, *types_csv; /* for the registration */
 
     /* Tasks held. */
     map tasks;
     int held;
     list free_tasks;
-    int free_count, promised;       /* of the free ones, how many are spoken for */
+    int free_count, promised; /* of the free ones, how many are spoken for */
     size_t tasks_made;
     int running, stuck, long_running, ended;
-    int marked, marked_solo;        /* suspects about, and those of them that must be the only one */
+    int marked, marked_solo; /* suspects about, and those of them that must be the only one */
     int64_t lease_seq;
 
     /* Operations waiting for a batch, requests waiting for room, operations in flight. */
     list task_ops, requests, parked;
-    int64_t room_seq;               /* moves whenever room in a queue may have come */
+    int64_t room_seq; /* moves whenever room in a queue may have come */
     map locks;
     lane *lanes;
 
     /* The node. */
-    int64_t node;                   /* 0: none (yet) */
-    bool serving;                   /* the node was registered with its queues */
-    int64_t old_node;               /* one to leave: it was registered before the start */
+    int64_t node;     /* 0: none (yet) */
+    bool serving;     /* the node was registered with its queues */
+    int64_t old_node; /* one to leave: it was registered before the start */
     idgen ids;
     bool ids_wanted;
     core_call reg, leave, ids_call;
@@ -142,7 +142,7 @@ struct core {
     /* Claims. */
     core_call claim;
     pawl_want *wants;
-    int *want_queue;                /* which queue a want is for */
+    int *want_queue; /* which queue a want is for */
     pawl_claimed *claimed;
     int claimed_room, claim_promised;
     bool news_wanted;
@@ -152,22 +152,22 @@ struct core {
     /* The lease. */
     core_call renew;
     core_timer renew_timer, deadline_timer;
-    int64_t deadline_us;            /* past it nothing starts; 0: no lease was ever granted */
-    int64_t renewed_us;             /* when the last good renewal was sent */
-    int64_t renew_again_us;         /* not before, after a failed one */
-    bool lapsed;                    /* the deadline passed while tasks were held */
-    int64_t trouble_us;             /* when the store last failed us; INT64_MIN: never */
+    int64_t deadline_us;    /* past it nothing starts; 0: no lease was ever granted */
+    int64_t renewed_us;     /* when the last good renewal was sent */
+    int64_t renew_again_us; /* not before, after a failed one */
+    bool lapsed;            /* the deadline passed while tasks were held */
+    int64_t trouble_us;     /* when the store last failed us; INT64_MIN: never */
     bool store_down;
     int64_t store_latency_us;
-    int mismatches;                 /* renewals in a row that counted other leases than we do */
+    int mismatches;                   /* renewals in a row that counted other leases than we do */
     int64_t mismatch_seq, change_seq; /* change_seq moves with every lease got or given up */
 
     /* Reconciliation. */
     core_call held_call;
     core_timer held_timer;
-    bool reconcile;                 /* wanted */
+    bool reconcile; /* wanted */
     int64_t held_seq;
-    int looks;                      /* readings to make at least */
+    int looks; /* readings to make at least */
     bool reading_stale;
     struct unknown *unknown, *unknown_spare; /* leases of the last reading that nobody here knows */
     int unknown_count;
@@ -188,22 +188,23 @@ struct core {
 };
 
 /* core.c */
-void engine_push(core *c);                 /* after every input: send what can be sent, start what can start */
+void engine_push(core *c); /* after every input: send what can be sent, start what can start */
 void engine_timer(core *c, core_timer *t, int64_t at_us);
 void engine_timer_off(core *c, core_timer *t);
 void engine_act(core *c, core_act *act, int kind);
-void engine_event(core *c, pawl_event_kind kind, const pawl_body *body, int attempt, int64_t fence, int64_t value, const char *text);
+void engine_event(core *c, pawl_event_kind kind, const pawl_body *body, int attempt, int64_t fence, int64_t value,
+                  const char *text);
 void engine_log(core *c, pawl_level level, const char *fmt, ...) PAWL_PRINTF(3, 4);
-void engine_call(core *c, core_call *call);   /* sends it */
-int64_t engine_backoff(core *c, int tries);   /* 50 ms x 2^tries up to 5 s, with jitter */
+void engine_call(core *c, core_call *call); /* sends it */
+int64_t engine_backoff(core *c, int tries); /* 50 ms x 2^tries up to 5 s, with jitter */
 void engine_store_ok(core *c, const core_call *call);
 void engine_store_bad(core *c, const core_call *call);
-bool engine_may_run(const core *c);           /* started, and the lease is good */
+bool engine_may_run(const core *c); /* started, and the lease is good */
 
 /* request.c */
 void request_results(core *c, core_request *r, int64_t store_now_us);
 void request_answer(core *c, core_request *r, pawl_status status);
-void request_unpark(core *c, int queue);      /* -1: all */
+void request_unpark(core *c, int queue); /* -1: all */
 bool request_needs_ids(const core_request *r);
 
 /* batch.c */
@@ -217,34 +218,34 @@ bool batch_inserting(const core *c, pawl_id id); /* an insert of it that asked f
 uint64_t batch_key_hash(const pawl_body *body);
 
 /* claim.c */
-int claim_find_queue(const core *c, const char *name);         /* -1: not served here */
-int claim_find_handler(const core *c, const char *type);       /* -1: unknown type */
+int claim_find_queue(const core *c, const char *name);          /* -1: not served here */
+int claim_find_handler(const core *c, const char *type);        /* -1: unknown type */
 bool claim_may_ask(core *c, const pawl_body *body, int *queue); /* may this insert ask for a lease? reserves room if so */
-void claim_asked(core *c, int queue);                          /* the answer to such an insert is here */
+void claim_asked(core *c, int queue);                           /* the answer to such an insert is here */
 void claim_pending(core *c, const char *queue, int64_t run_at_us, int64_t store_now_us); /* a task was stored for later */
-void claim_stir(core *c);                                      /* anything may be due in any queue */
-void claim_due(core *c, queue *q);                             /* its timer fired */
+void claim_stir(core *c);                                                                /* anything may be due in any queue */
+void claim_due(core *c, queue *q);                                                       /* its timer fired */
 void claim_send(core *c);
 void claim_answered(core *c);
-void claim_run_finished(core *c, queue *q);                    /* measures prefetch */
+void claim_run_finished(core *c, queue *q); /* measures prefetch */
 void claim_news(core *c, const pawl_news *news);
 
 /* run.c */
-core_task *run_take(core *c);                                  /* a promised task struct */
-bool run_promise(core *c, int count);                          /* make sure that so many more can be taken */
-void run_adopt(core *c, core_task *t, int queue);              /* a lease is ours: READY */
-void run_ready(core *c);                                       /* start what can start */
+core_task *run_take(core *c);                     /* a promised task struct */
+bool run_promise(core *c, int count);             /* make sure that so many more can be taken */
+void run_adopt(core *c, core_task *t, int queue); /* a lease is ours: READY */
+void run_ready(core *c);                          /* start what can start */
 void run_op_answered(core *c, core_task *t, int64_t store_now_us);
 void run_stop(core *c, core_task *t, pawl_stop_reason reason);
-void run_cancel(core *c, core_task *t);                        /* its cancel was asked */
-void run_lose(core *c, core_task *t);                          /* its lease is gone */
-void run_release_ready(core *c);                               /* give back what never started */
+void run_cancel(core *c, core_task *t); /* its cancel was asked */
+void run_lose(core *c, core_task *t);   /* its lease is gone */
+void run_release_ready(core *c);        /* give back what never started */
 void run_timer(core *c, core_task *t);
 core_task *run_find(const core *c, pawl_id id);
 
 /* lease.c */
-void lease_send(core *c);                                      /* registration, ids, renewal, held, rescue, leaving */
-void lease_granted(core *c, int64_t sent_us);                  /* the store wrote our heartbeat */
+void lease_send(core *c);                     /* registration, ids, renewal, held, rescue, leaving */
+void lease_granted(core *c, int64_t sent_us); /* the store wrote our heartbeat */
 void lease_node_dead(core *c);
 void lease_deadline(core *c);
 void lease_reconcile(core *c);
@@ -259,7 +260,7 @@ void lease_left(core *c);
 void lease_swept(core *c);
 void lease_sweep(core *c);
 void lease_sweep_soon(core *c);
-void lease_plan(core *c);                                      /* renew while anything is held or watched, and only then */
+void lease_plan(core *c); /* renew while anything is held or watched, and only then */
 bool lease_release_unknown(core *c, pawl_id id, int64_t fence, int64_t delay_us);
 
 #endif

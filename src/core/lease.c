@@ -26,10 +26,7 @@ static int64_t third(const core *c)
     return t < 250 * PAWL_MILLISECOND ? 250 * PAWL_MILLISECOND : t;
 }
 
-static void call_failed(core *c)
-{
-    engine_timer(c, &c->call_timer, c->now.mono_us + engine_backoff(c, c->call_tries++));
-}
+static void call_failed(core *c) { engine_timer(c, &c->call_timer, c->now.mono_us + engine_backoff(c, c->call_tries++)); }
 
 /* ---- registration, ids, leaving -------------------------------------------------------------------------------------------------- */
 

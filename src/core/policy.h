@@ -13,7 +13,7 @@ typedef struct policy {
     pawl_audit audit;
 } policy;
 
-policy policy_default(void);                                /* complete: 4 attempts, no timeout, 500 ms x 2 with jitter, full audit */
+policy policy_default(void); /* complete: 4 attempts, no timeout, 500 ms x 2 with jitter, full audit */
 policy policy_over(const policy *narrow, const policy *wide); /* what narrow says, else what wide says */
 
 /* Microseconds until the next attempt after `failure`, or PAWL_NO_RETRY. failure->attempt counts failed attempts, this one included. */

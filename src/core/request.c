@@ -198,7 +198,8 @@ static bool op_result(core *c, core_request *r, pawl_op *op, int64_t store_now_u
     case PAWL_OP_INSERT: insert_result(c, op, store_now_us); break;
     case PAWL_OP_CANCEL: cancel_result(c, op); break;
     case PAWL_OP_QUEUE: queue_result(c, op); break;
-    case PAWL_OP_RETRY: case PAWL_OP_RELEASE: claim_stir(c); break;
+    case PAWL_OP_RETRY:
+    case PAWL_OP_RELEASE: claim_stir(c); break;
     default: break;
     }
     return true;

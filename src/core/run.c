@@ -125,7 +125,9 @@ static pawl_event_kind event_of(core_settled how)
 /* The task's stay here is over. */
 static void settle(core *c, core_task *t, core_settled how, int64_t delay_us)
 {
-    t->settle_error = t->op.kind == PAWL_OP_FINISH ? t->op.u.finish.run.error : t->op.kind == PAWL_OP_RELEASE ? t->op.u.release.run.error : NULL;
+    t->settle_error = t->op.kind == PAWL_OP_FINISH    ? t->op.u.finish.run.error
+                      : t->op.kind == PAWL_OP_RELEASE ? t->op.u.release.run.error
+                                                      : NULL;
     engine_event(c, event_of(how), t->body, t->failures + 1, t->fence, delay_us, t->settle_error);
     forget(c, t);
     c->ended--;
@@ -342,7 +344,8 @@ void core_progress(core *c, core_time now, core_task *t, int percent, const char
     }
     engine_event(c, PAWL_EVENT_PROGRESS, t->body, t->failures + 1, t->fence, percent, text);
     if (t->op_place == OP_IDLE) send_progress(c, t);
-    else if (t->op_place == OP_GATHERED) t->op.u.progress.percent = percent, t->op.u.progress.text = text, t->progress_dirty = false;
+    else if (t->op_place == OP_GATHERED)
+        t->op.u.progress.percent = percent, t->op.u.progress.text = text, t->progress_dirty = false;
     engine_push(c);
 }
 
@@ -441,7 +444,9 @@ static void decide(core *c, core_task *t)
     case PAWL_RUN_SNOOZE: again(c, t, PAWL_ATTEMPT_SNOOZED, o->outcome.delay_us, NULL); break;
     case PAWL_RUN_FAIL: finish(c, t, PAWL_FAILED, PAWL_ATTEMPT_FAILED, "failed", or_text(o->error, "failed")); break;
     case PAWL_RUN_CANCELLED: finish(c, t, PAWL_CANCELLED, PAWL_ATTEMPT_CANCELLED, NULL, o->error); break;
-    case PAWL_RUN_COMPLETED: failure(c, t, false, -1, or_text(o->error, "the transaction that completed it was rolled back")); break;
+    case PAWL_RUN_COMPLETED:
+        failure(c, t, false, -1, or_text(o->error, "the transaction that completed it was rolled back"));
+        break;
     default: failure(c, t, false, o->outcome.delay_us, or_text(o->error, "failed")); break;
     }
 }
@@ -499,7 +504,8 @@ static core_settled released_as(const core_task *t)
 {
     switch (t->op.u.release.run.outcome) {
     case PAWL_ATTEMPT_SNOOZED: return CORE_SETTLED_SNOOZED;
-    case PAWL_ATTEMPT_RETRY: case PAWL_ATTEMPT_TIMEOUT: return CORE_SETTLED_RETRY;
+    case PAWL_ATTEMPT_RETRY:
+    case PAWL_ATTEMPT_TIMEOUT: return CORE_SETTLED_RETRY;
     default: return CORE_SETTLED_RELEASED;
     }
 }
@@ -531,7 +537,10 @@ static void finish_answered(core *c, core_task *t)
         }
         lease_sweep_soon(c);
         settle(c, t,
-               to == PAWL_SUCCEEDED ? CORE_SETTLED_SUCCEEDED : to == PAWL_FAILED ? CORE_SETTLED_FAILED : CORE_SETTLED_CANCELLED, 0);
+               to == PAWL_SUCCEEDED ? CORE_SETTLED_SUCCEEDED
+               : to == PAWL_FAILED  ? CORE_SETTLED_FAILED
+                                    : CORE_SETTLED_CANCELLED,
+               0);
         request_unpark(c, at);
     }
 }

@@ -15,6 +15,8 @@
 #define LOCK_WAIT_MOST_US (5 * PAWL_SECOND)
 #define FOREVER_US (INT64_C(36525) * PAWL_DAY)
 
+int64_t runtime_patience_us = 5 * PAWL_SECOND;
+
 /* ---- time, waiting, threads ---------------------------------------------------------------------------------------------------- */
 
 core_time runtime_now(const runtime *rt)
@@ -84,6 +86,7 @@ static runtime *new_runtime(const pawl_options *options)
     map_init(&rt->handlers, &rt->allocator);
     list_init(&rt->tickets);
     list_init(&rt->callbacks_waiting);
+    list_init(&rt->runs);
     list_init(&rt->late);
     rt->answered_last = &rt->answered;
     rt->inline_runs_last = &rt->inline_runs;
@@ -251,9 +254,8 @@ void runtime_told(runtime *rt, const core_action *action)
     if (action->kind == CORE_STOPPED) {
         rt->stopped_seq++;
         rt->stuck = action->stuck;
-    } else {
-        rt->drained_seq++;
     }
+    if (action->kind != CORE_STOPPED || action->stuck == 0) rt->drained_seq++; /* a stop also ends a drain it overtook */
     pthread_cond_broadcast(&rt->phase_cond);
     pthread_mutex_unlock(&rt->phase_lock);
     if (last) loop_quit(rt);
@@ -311,7 +313,7 @@ static pawl_status stop(runtime *rt, int64_t grace_us, bool for_close, pawl_erro
     loop_enter(rt, -1);
     int64_t seen = read_seq(rt, &rt->stopped_seq);
     set_phase(rt, PHASE_STOPPING);
-    core_stop(rt->core, runtime_now(rt), inl || grace_us < 0 ? 0 : grace_us, inl ? 1 : PATIENCE_US);
+    core_stop(rt->core, runtime_now(rt), inl || grace_us < 0 ? 0 : grace_us, inl ? 1 : runtime_patience_us);
     loop_leave(rt);
     if (inl) inline_give_back(rt);
     if (!told(rt, &rt->stopped_seq, seen, inl ? 0 : -1, for_close)) return closing(err);

@@ -36,7 +36,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define PATIENCE_US (5 * PAWL_SECOND)         /* how long runs that were asked to stop may take */
 #define RESULT_MAX ((size_t)64 << 10)
 #define ERROR_MAX ((size_t)8 << 10)
 #define HEADERS_MAX ((size_t)16 << 10)
@@ -209,6 +208,7 @@ struct pawl_run {
     buf log;
     int log_lines;
     work_progress *progress;
+    list link;                     /* driver's: all runs */
     list late;                     /* driver's: its progress waits */
     pawl_op *spawns;
     int spawns_count, spawns_room;
@@ -396,7 +396,8 @@ struct runtime {
     bool stops_dirty;
     list tickets, callbacks_waiting;
     ticket *answered, **answered_last;
-    list late;                     /* runs whose progress waits */
+    list runs;                     /* all that have a task */
+    list late;                     /* those whose progress waits */
     pawl_run *free_runs;
     int free_runs_count;
     int64_t commits;               /* driver's: calls that changed the store */
@@ -421,6 +422,7 @@ pawl_status runtime_drain(runtime *rt, int64_t timeout_us, pawl_error *err);
 pawl_status runtime_stop(runtime *rt, pawl_error *err);
 pawl_status runtime_close(runtime *rt, pawl_error *err); /* TIMEOUT: it lives on in the background */
 void runtime_free(runtime *rt);
+extern int64_t runtime_patience_us; /* how long runs that were asked to stop may take; tests have less */
 void runtime_told(runtime *rt, const core_action *action); /* driver's: CORE_DRAINED, CORE_STOPPED */
 
 core_time runtime_now(const runtime *rt);

@@ -48,6 +48,7 @@ void work_start(runtime *rt, core_task *task)
         core_finished(rt->core, runtime_now(rt), task, &later);
         return;
     }
+    list_append(&rt->runs, &run->link);
     run->task = task;
     run->def = core_handler_of(rt->core, task);
     atomic_store_explicit(&run->stop, PAWL_GO_ON, memory_order_relaxed);
@@ -96,6 +97,9 @@ void work_settled(runtime *rt, const core_action *action)
 
 static void free_kept(runtime *rt, pawl_run *run)
 {
+    list_remove(&run->link);
+    list_remove(&run->late);
+    if (run->progress) pthread_mutex_destroy(&run->progress->lock);
     void *blocks[] = {run->code, run->error, run->result, run->result_type, run->result_ref, run->progress};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) alloc_free(&rt->allocator, blocks[i]);
     for (int i = 0; i < run->spawns_count; i++) alloc_free(&rt->allocator, run->spawns[i].u.insert.body);
@@ -105,8 +109,6 @@ static void free_kept(runtime *rt, pawl_run *run)
 void work_free(runtime *rt, pawl_run *run)
 {
     if (!run) return;
-    list_remove(&run->late);
-    if (run->progress) pthread_mutex_destroy(&run->progress->lock);
     free_kept(rt, run);
     buf log = run->log;
     if (log.room > KEPT_LOG || rt->free_runs_count >= KEPT_RUNS) buf_done(&log);
@@ -123,6 +125,8 @@ void work_free(runtime *rt, pawl_run *run)
 
 void work_done(runtime *rt)
 {
+    list *node; /* those that the core let go of without settling them */
+    while ((node = list_pop(&rt->runs))) work_free(rt, container_of(node, pawl_run, link));
     for (pawl_run *run = rt->free_runs, *next; run; run = next) {
         next = run->next;
         buf_done(&run->log);

@@ -347,6 +347,7 @@ static void cancel(change *c, pawl_op *op, mem_prep *p)
         return;
     }
     if (t->state == PAWL_LEASED) t->fence++;
+    set_progress(c, t, -1, p);
     mem_move(c->m, t, TASK_CANCEL, note_of(c, op, ROW_CHANGE, NULL));
     op->result = PAWL_OP_DONE;
 }

@@ -32,9 +32,9 @@ pawl_status store_with_trace(pawl_store *inner, const pawl_allocator *a, pawl_lo
 
 typedef enum fault {
     FAULT_NONE,
-    FAULT_BEFORE,  /* UNAVAILABLE, nothing happened */
-    FAULT_AFTER,   /* it happened, and the answer is UNKNOWN */
-    FAULT_UNKNOWN  /* nothing happened, and the answer is UNKNOWN */
+    FAULT_BEFORE, /* UNAVAILABLE, nothing happened */
+    FAULT_AFTER,  /* it happened, and the answer is UNKNOWN */
+    FAULT_UNKNOWN /* nothing happened, and the answer is UNKNOWN */
 } fault;
 
 /* `decide` is asked before each writing call. */

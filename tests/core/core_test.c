@@ -1,11 +1,8 @@
 /* The core, driven by hand on a real memory store: one promise or rule per test. The simulator covers what no one thinks of. */
+#include "../unit/cmocka_all.h"
 #include "drive.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 static const pawl_outcome ok = {PAWL_RUN_OK, 0}, retry = {PAWL_RUN_RETRY, -1}, cancelled = {PAWL_RUN_CANCELLED, 0};
 

@@ -121,7 +121,8 @@ void drive_go(drive *d)
             d->stopped++;
             d->stuck = a.stuck;
             break;
-        case CORE_EVENT: case CORE_LOG: break;
+        case CORE_EVENT:
+        case CORE_LOG: break;
         }
         core_check(d->core);
     }

@@ -26,9 +26,9 @@ typedef struct drive {
     core *core;
     pawl_store *store;
     virtual_clock clock;
-    bool own_clock;                    /* false: shares another drive's clock */
+    bool own_clock; /* false: shares another drive's clock */
     virtual_clock *now;
-    core_task *runs[DRIVE_MAX];        /* CORE_RUN, not yet ended */
+    core_task *runs[DRIVE_MAX]; /* CORE_RUN, not yet ended */
     int runs_count;
     pawl_stop_reason stops[DRIVE_MAX]; /* of CORE_STOP_RUN, in order */
     pawl_id stopped_ids[DRIVE_MAX];
@@ -39,9 +39,9 @@ typedef struct drive {
     int settled_count;
     int drained, stopped, stuck;
     int calls[CORE_CALL_KINDS];
-    core_call *held[16];               /* calls held back, see hold */
+    core_call *held[16]; /* calls held back, see hold */
     int held_count;
-    unsigned hold;                     /* bit per core_call_kind: do not carry out, keep in held[] */
+    unsigned hold;                                 /* bit per core_call_kind: do not carry out, keep in held[] */
     unsigned fail_before, lose_after, lose_before; /* bits: UNAVAILABLE; done but UNKNOWN; not done and UNKNOWN */
 } drive;
 
@@ -49,11 +49,11 @@ typedef struct drive {
 void drive_open(drive *d, const char *url, int workers, virtual_clock *shared);
 void drive_close(drive *d);
 core_time drive_now(const drive *d);
-void drive_go(drive *d);                         /* carries out actions until there are none */
-void drive_advance(drive *d, int64_t us);        /* moves the clock, deadline by deadline */
+void drive_go(drive *d);                  /* carries out actions until there are none */
+void drive_advance(drive *d, int64_t us); /* moves the clock, deadline by deadline */
 void drive_start(drive *d);
 core_request *drive_dispatch(drive *d, const char *type, const char *key, int64_t delay_us); /* submits, goes */
-void drive_end(drive *d, int run, pawl_outcome outcome); /* ends runs[run], goes */
+void drive_end(drive *d, int run, pawl_outcome outcome);                                     /* ends runs[run], goes */
 void drive_answer_held(drive *d, int which, bool execute, pawl_status otherwise);
 pawl_state drive_state(drive *d, pawl_id id);
 

@@ -1,10 +1,7 @@
 /* Policies and the table of legal moves. */
+#include "../unit/cmocka_all.h"
 #include "core/policy.h"
 #include "core/task.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 
 static pawl_failure failed(int attempt) { return (pawl_failure){.id = 1, .type = "t", .attempt = attempt, .max_attempts = 4}; }
 
@@ -102,13 +99,13 @@ static void only_the_legal_moves_are_legal(void **state)
 {
     (void)state;
     const int legal[][3] = {
-        {PAWL_STATE_NONE, TASK_DISPATCHED, PAWL_PENDING},  {PAWL_STATE_NONE, TASK_HAS_PARENTS, PAWL_WAITING},
-        {PAWL_STATE_NONE, TASK_BORN_LEASED, PAWL_LEASED},  {PAWL_WAITING, TASK_PARENTS_DONE, PAWL_PENDING},
-        {PAWL_WAITING, TASK_PARENT_POLICY, PAWL_FAILED},   {PAWL_WAITING, TASK_CANCEL, PAWL_CANCELLED},
-        {PAWL_PENDING, TASK_GRANTED, PAWL_LEASED},         {PAWL_PENDING, TASK_CANCEL, PAWL_CANCELLED},
-        {PAWL_PENDING, TASK_REFUSED, PAWL_FAILED},         {PAWL_LEASED, TASK_OK, PAWL_SUCCEEDED},
-        {PAWL_LEASED, TASK_EXHAUSTED, PAWL_FAILED},        {PAWL_LEASED, TASK_CANCEL, PAWL_CANCELLED},
-        {PAWL_LEASED, TASK_AGAIN, PAWL_PENDING},           {PAWL_LEASED, TASK_POISON, PAWL_FAILED},
+        {PAWL_STATE_NONE, TASK_DISPATCHED, PAWL_PENDING}, {PAWL_STATE_NONE, TASK_HAS_PARENTS, PAWL_WAITING},
+        {PAWL_STATE_NONE, TASK_BORN_LEASED, PAWL_LEASED}, {PAWL_WAITING, TASK_PARENTS_DONE, PAWL_PENDING},
+        {PAWL_WAITING, TASK_PARENT_POLICY, PAWL_FAILED},  {PAWL_WAITING, TASK_CANCEL, PAWL_CANCELLED},
+        {PAWL_PENDING, TASK_GRANTED, PAWL_LEASED},        {PAWL_PENDING, TASK_CANCEL, PAWL_CANCELLED},
+        {PAWL_PENDING, TASK_REFUSED, PAWL_FAILED},        {PAWL_LEASED, TASK_OK, PAWL_SUCCEEDED},
+        {PAWL_LEASED, TASK_EXHAUSTED, PAWL_FAILED},       {PAWL_LEASED, TASK_CANCEL, PAWL_CANCELLED},
+        {PAWL_LEASED, TASK_AGAIN, PAWL_PENDING},          {PAWL_LEASED, TASK_POISON, PAWL_FAILED},
     };
     for (int from = 0; from < PAWL_STATE_COUNT; from++) {
         for (int why = 1; why < TASK_WHY_COUNT; why++) {

@@ -1,7 +1,7 @@
 /* Whatever json_valid accepts can be walked to the last value, every value is valid JSON by itself, and what the writer makes of it is
  * valid again. */
-#include "base/alloc.h"
 #include "base/json.h"
+#include "base/alloc.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -26,7 +26,8 @@ static void fresh_memory(char *url, size_t size, char *dir, size_t dir_size)
 static void fresh_sqlite(char *url, size_t size, char *dir, size_t dir_size)
 {
     const char *tmp = getenv("TMPDIR");
-    snprintf(dir, dir_size, "%s/pawl-model-XXXXXX", tmp ? tmp : "/tmp");
+    if (!tmp) tmp = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"; /* nothing here rests on a disk */
+    snprintf(dir, dir_size, "%s/pawl-model-XXXXXX", tmp);
     if (!mkdtemp(dir)) abort();
     snprintf(url, size, "sqlite:%s/pawl.db", dir);
 }

@@ -98,7 +98,7 @@ static void add_insert(building *b, const step *s)
         p.may_exist = s->r[4] % 4 != 0;
         p.depth_limit = 0;
         p.group = 0;
-        if (!use_task(b, p.task)) return;
+        if (!w->tasks[p.task].id[REFERENCE] || !use_task(b, p.task)) return;
         if (w->tasks[p.task].key != p.key || w->tasks[p.task].tenant != p.tenant) p.key = -1;
     } else {
         if (!use_key(b, p.key, p.tenant)) return;

@@ -2,11 +2,13 @@
  * committed of it.
  *
  *     ok      returns at once              slow    takes up to 30 ms            fail    fails for good
- *     flaky   fails at its first attempt   spawn   brings a child with it       hold    waits until it is told to stop
+ *     flaky   fails at its first attempt   spawn   brings a child with it
+ *     hold    waits until it is told to stop; nap takes a lease's time and listens to nobody (both only with hold=1)
  */
 #include "node.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct told {
     char id[PAWL_ID_TEXT];
@@ -112,6 +114,14 @@ static pawl_outcome run_hold(pawl_run *run, void *ctx)
     return returns(run, "succeeded", pawl_ok());
 }
 
+static pawl_outcome run_nap(pawl_run *run, void *ctx)
+{
+    const node *n = ctx;
+    say_start(run);
+    if (n->hold) usleep((useconds_t)n->lease_ms * 1000);
+    return returns(run, "succeeded", pawl_ok());
+}
+
 /* ---- hooks ---------------------------------------------------------------------------------------------------------------------- */
 
 static bool on_succeeded(pawl_run *run, void *ctx) { return (void)ctx, say("end", run, "outcome", "succeeded"), true; }
@@ -136,8 +146,8 @@ pawl_status handlers_add(node *n, pawl_error *err)
     static const struct {
         const char *type;
         pawl_outcome (*run)(pawl_run *, void *);
-    } types[] = {{"ok", run_ok},     {"slow", run_slow},   {"flaky", run_flaky},
-                 {"fail", run_fail}, {"spawn", run_spawn}, {"hold", run_hold}};
+    } types[] = {{"ok", run_ok},       {"slow", run_slow}, {"flaky", run_flaky}, {"fail", run_fail},
+                 {"spawn", run_spawn}, {"hold", run_hold}, {"nap", run_nap}};
     pawl_handler h = {
         .ctx = n,
         .max_attempts = 50,

@@ -4,8 +4,8 @@
     history.py DIRECTORY        prints a summary; exits with 1 if a promise was broken
 
 The directory has a history per process, NAME.jsonl (see node.h), one of them with a dump of the store, and driver.jsonl, in which
-whoever started the processes says what became of them: {"e": WHAT, "name": NAME, "status": n}, WHAT being killed, exited, stopped or
-continued.
+whoever started the processes says what became of them: {"t": t, "e": WHAT, "name": NAME, "status": n}, WHAT being kill (just before
+the signal is sent), killed, exited, stopped or continued.
 
 What must hold:
 
@@ -20,7 +20,8 @@ What must hold:
                   every accepted outcome was given by a run
     bulk, spawn   a bulk call is stored whole or not at all; a child is there if and only if its parent succeeded
     answers       a process that ended well answered every dispatch and called every hook
-    causes        every execution beyond a task's first is explained: a retry, a kill, a lost lease, an interruption
+    causes        every execution beyond a task's first is explained: a retry, a kill before it, a stop, a lost lease, an interruption
+    innocent      hardly any task is given up as rescued too often, although many were in a process that was killed
 """
 
 import collections
@@ -47,6 +48,7 @@ class Execution:
 class Checker:
     def __init__(self, histories, driver):
         self.histories = histories
+        self.kills = {line["name"]: line["t"] for line in driver if line["e"] == "kill"}
         self.killed = {line["name"] for line in driver if line["e"] == "killed"}
         self.exited = {line["name"]: line["status"] for line in driver if line["e"] == "exited"}
         self.stops = collections.defaultdict(list)  # name -> times at which it was stopped or went on
@@ -159,6 +161,7 @@ class Checker:
             self.check_fences(task_id, of_task)
             self.check_overlap(f"task {task_id}", of_task)
             self.check_causes(of_task)
+        self.check_innocent()
         self.check_keys()
         self.check_groups()
         self.count()
@@ -264,20 +267,30 @@ class Checker:
                                         "which was accepted")
 
     def check_causes(self, runs):
-        for run in runs[:-1]:
-            cause = self.cause(run)
+        for run, after in zip(runs, runs[1:]):
+            cause = self.cause(run, after)
             self.counts["again after " + cause] += 1
             if cause == "no reason":
-                self.problem("causes", f"task {run.id} ran again after fence {run.fence} ({run.process}) for no reason seen")
+                self.problem("causes", f"task {run.id} ran again under fence {after.fence} ({after.process}) after {run.fence} "
+                                       f"({run.process}) for no reason seen")
 
-    def cause(self, run):
+    def cause(self, run, after):
         if run.accepted in ("retry", "timeout", "snoozed"):
             return "a retry"
         if run.accepted == "interrupted":
             return "an interruption"
-        if run.process in self.killed and run.accepted is None:
+        if run.accepted is not None:
+            return "no reason"
+        if after.start >= self.kills.get(run.process, float("inf")):
             return "a kill"
-        return "a lost lease" if run.lost and run.accepted is None else "no reason"
+        if any(t < after.start for t in self.stops.get(run.process, [])):
+            return "a stop"
+        return "a lost lease" if run.lost else "no reason"
+
+    def check_innocent(self):
+        limit = 2 + self.counts["again after a kill"] // 100
+        if self.counts["poisoned"] > limit:
+            self.problem("innocent", f"{self.counts['poisoned']} tasks were given up as rescued too often, more than {limit}")
 
     def check_keys(self):
         keys = collections.defaultdict(list)

@@ -59,7 +59,7 @@ def good():
     return {"a": a, "b": b, "clean": tasks + [line(200, "dumped", count=len(tasks))]}
 
 
-DRIVER = [line(55, "killed", name="a", status=-9), line(150, "exited", name="b", status=0),
+DRIVER = [line(54, "kill", name="a", status=0), line(55, "killed", name="a", status=-9), line(150, "exited", name="b", status=0),
           line(210, "exited", name="clean", status=0)]
 
 
@@ -167,8 +167,10 @@ class Forged(unittest.TestCase):
         self.find("b", "start", id="T9")["t"] = 84
         self.rejected("overlap")
 
-    def test_no_overlap_with_an_execution_that_lost(self):
-        self.find("b", "start", id="T3")["t"] = 23
+    def test_taken_from_the_living(self):
+        self.find("b", "start", id="T3")["t"] = 53  # its process was killed later
+        self.rejected("causes")
+        self.driver.append(line(25, "stopped", name="a", status=0))
         self.assertEqual(self.kinds(), set())
 
     def test_succeeded_twice(self):
@@ -216,7 +218,7 @@ class Forged(unittest.TestCase):
         self.rejected("answers")
 
     def test_again_without_a_reason(self):
-        self.driver[0] = line(150, "exited", name="a", status=0)
+        self.driver[:2] = [line(150, "exited", name="a", status=0)]
         self.drop("a", "begin", token="a9")
         self.add("a", line(35, "end", id="T4", fence=1, outcome="succeeded"))
         self.rejected("causes")
@@ -224,7 +226,7 @@ class Forged(unittest.TestCase):
         self.assertEqual(self.kinds(), set())
 
     def test_bad_end_of_a_process(self):
-        self.driver[1]["status"] = 70
+        self.driver[2]["status"] = 70
         self.rejected("exits")
 
     def test_poisoned_is_an_end(self):
@@ -233,6 +235,12 @@ class Forged(unittest.TestCase):
         checker = history.Checker(self.histories, self.driver)
         self.assertEqual(checker.check(), [])
         self.assertEqual(checker.counts["poisoned"], 1)
+
+    def test_many_poisoned(self):
+        tokens = [f"b{i}" for i in range(10, 13)]
+        self.add("b", *[entry for token in tokens for entry in sent(120, token, "P" + token)])
+        self.add("clean", *[self.poisoned("P" + token, token) for token in tokens])
+        self.rejected("innocent")
 
     def test_short_dump(self):
         self.find("clean", "dumped")["count"] += 1

@@ -69,6 +69,7 @@ class Loop:
         name, process = self.running.pop(slot)
         self.stopped.pop(slot, None)
         if process.poll() is None:
+            self.say("kill", name, 0)
             process.kill()
             self.say("killed", name, process.wait())
         else:

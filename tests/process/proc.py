@@ -28,6 +28,8 @@ class Node:
     """A node whose history comes through a pipe. A line is found once; lines of different threads come in any order."""
 
     def __init__(self, name, path, **options):
+        if not NODE:
+            sys.exit("PAWL_TEST_NODE does not name the node program (process_node in the build folder)")
         args = [NODE, name, path, "-"] + [f"{key}={value}" for key, value in options.items()]
         self.name = name
         self.errors = tempfile.TemporaryFile("w+")
@@ -111,10 +113,14 @@ class Nodes:
         self.path = os.path.join(self.directory, "test.db")
         self.all = []
 
-    def start(self, name, **options):
+    def launch(self, name, **options):
         options.setdefault("lease_ms", LEASE_MS)
         node = Node(name, self.path, **options)
         self.all.append(node)
+        return node
+
+    def start(self, name, **options):
+        node = self.launch(name, **options)
         node.expect(e="started")
         return node
 
@@ -132,11 +138,11 @@ def nodes():
     """`with nodes() as n:`; a Failure inside ends the program with its message."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
     found = Nodes()
-    failed = True
+    failed = False
     try:
         yield found
-        failed = False
     except Failure as failure:
+        failed = True
         sys.exit(str(failure))
     finally:
         found.clean_up(failed)

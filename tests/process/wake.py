@@ -31,24 +31,50 @@ def report(what, latencies):
     print(f"{what}: {len(latencies)} commits, started after {median:.1f} ms (median), {latencies[-1]:.1f} ms (worst)")
 
 
+def gap():
+    time.sleep(dice.choice((0, 0.001, 0.01, 0.05, 0.2)) * dice.random())  # the moment of the next commit
+
+
+def series(sender, idle, command, count, delays=(0,)):
+    found = []
+    for _ in range(count):
+        gap()
+        found.append(commit(sender, idle, command, dice.choice(delays)))
+    return found
+
+
 dice = random.Random(int(os.environ.get("PAWL_SEED", "0")) or None)
+
 with proc.nodes() as nodes:
     idle = nodes.start("idle", shared=1)
     sender = nodes.start("sender", serve=0, shared=1)
-
-    def gap():
-        time.sleep(dice.choice((0, 0.001, 0.01, 0.05, 0.2)) * dice.random())  # the moment of the next commit
-
-    def series(command, count, delays=(0,)):
-        found = []
-        for _ in range(count):
-            gap()
-            found.append(commit(sender, idle, command, dice.choice(delays)))
-        return found
-
-    report("dispatch", series("dispatch ok", 50))
-    report("delayed dispatch", series("dispatch ok", 10, (20, 100, 300)))
-    report("dispatch in a transaction of the program's own", series("foreign ok", 50))
-    report("delayed, in a transaction of the program's own", series("foreign ok", 5, (50, 200)))
+    report("dispatch", series(sender, idle, "dispatch ok", 50))
+    report("delayed dispatch", series(sender, idle, "dispatch ok", 10, (20, 100, 300)))
+    report("dispatch in a transaction of the program's own", series(sender, idle, "foreign ok", 50))
+    report("delayed, in a transaction of the program's own", series(sender, idle, "foreign ok", 5, (50, 200)))
     sender.close()
     idle.close()
+
+# The idle process has the store to itself, until another one comes, commits and goes.
+with proc.nodes() as nodes:
+    idle = nodes.start("idle")
+    found = []
+    for i in range(15):
+        gap()
+        sender = nodes.start(f"sender{i}", serve=0)
+        found.append(commit(sender, idle, "dispatch ok"))
+        sender.close()
+    report("dispatch by a process that comes and goes", found)
+    idle.close()
+
+# The committing process has the store to itself, and commits while the other one is just starting.
+with proc.nodes() as nodes:
+    sender = nodes.start("sender", serve=0)
+    found = []
+    for i in range(15):
+        idle = nodes.launch(f"idle{i}")
+        time.sleep(0.03 * dice.random() * proc.FACTOR)
+        found.append(commit(sender, idle, "dispatch ok"))
+        idle.close()
+    report("dispatch while the other process starts", found)
+    sender.close()

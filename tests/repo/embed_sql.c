@@ -1,9 +1,9 @@
 /* What cmake/embed_sql.cmake makes of the files in sql/: nothing lost, nothing added, comments gone. */
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 
 #include "fixture_sql.h"
 
@@ -16,9 +16,10 @@ static void plain_statements_lose_their_comments(void **state)
 static void quoted_text_is_untouched(void **state)
 {
     (void)state;
-    assert_string_equal(sql_quoted, "SELECT 'it''s -- no comment; [not] /* one */', \"a;b--c\", `d/*e`, [f;g], 'back\\slash\\', '\"double\"'\n"
-                                    "FROM t WHERE x = 5 - -1 AND y = 6/2\n"
-                                    " AND z = 1;\n");
+    assert_string_equal(
+        sql_quoted, "SELECT 'it''s -- no comment; [not] /* one */', \"a;b--c\", `d/*e`, [f;g], 'back\\slash\\', '\"double\"'\n"
+                    "FROM t WHERE x = 5 - -1 AND y = 6/2\n"
+                    " AND z = 1;\n");
 }
 
 static void strings_may_span_lines(void **state)
@@ -52,8 +53,10 @@ static void migrations_come_in_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_statements_lose_their_comments), cmocka_unit_test(quoted_text_is_untouched),
-        cmocka_unit_test(strings_may_span_lines),               cmocka_unit_test(a_name_may_hold_several_statements),
+        cmocka_unit_test(plain_statements_lose_their_comments),
+        cmocka_unit_test(quoted_text_is_untouched),
+        cmocka_unit_test(strings_may_span_lines),
+        cmocka_unit_test(a_name_may_hold_several_statements),
         cmocka_unit_test(migrations_come_in_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,13 +1,13 @@
-/* The judge: a model of what the store must hold, moved forward by what the store was seen to do, and the promises checked against it.
+/* The judge: a model of what the store must hold, moved forward by what the store was seen to do, and the promises checked
+ * against it.
  *
- * It sees every call when core sends it, when its effect happens at the store (whatever the node is told about it later), and when
- * its answer arrives; every start, stop and end of a run; every answer to a caller. So it knows what is true, and holds both sides to
- * it: the store to the contract, core to the promises.
- */
+ * It sees every call when core sends it, when its effect happens at the store (whatever the node is told about it later), and
+ * when its answer arrives; every start, stop and end of a run; every answer to a caller. So it knows what is true, and holds
+ * both sides to it: the store to the contract, core to the promises. */
 #include "judge.h"
 #include <string.h>
 
-/* ---- finding things ------------------------------------------------------------------------------------------------------------ */
+/* ---- finding things -------------------------------------------------------------------------------------------------------- */
 
 judge *judge_new(sim *s)
 {
@@ -92,14 +92,14 @@ pawl_id judge_some_task(sim *s)
     return 0;
 }
 
-/* ---- moving the model ------------------------------------------------------------------------------------------------------------ */
+/* ---- moving the model ------------------------------------------------------------------------------------------------------ */
 
 void judge_move(judge *j, mtask *t, pawl_state to)
 {
     j->unfinished -= !pawl_state_terminal(t->state) && pawl_state_terminal(to);
     if (pawl_state_terminal(t->state)) {
-        broken(j->sim, "a finished task stays finished", "%s was %s and became %s", trace_id(j->sim, t->id), pawl_state_name(t->state),
-               pawl_state_name(to));
+        broken(j->sim, "a finished task stays finished", "%s was %s and became %s", trace_id(j->sim, t->id),
+               pawl_state_name(t->state), pawl_state_name(to));
     }
     t->state = to;
     if (to != PAWL_LEASED) {
@@ -114,7 +114,8 @@ void judge_grant(judge *j, mtask *t, mnode *n, int64_t fence, int64_t at_us)
     sim *s = j->sim;
     if (t->state == PAWL_LEASED) broken(s, "one holder (2)", "%s is leased twice", trace_id(s, t->id));
     if (!n || n->dead) broken(s, "one holder (2)", "%s is leased to a dead node", trace_id(s, t->id));
-    if (fence <= t->fence) broken(s, "fences rise (2)", "%s got fence %lld after %lld", trace_id(s, t->id), (long long)fence, (long long)t->fence);
+    if (fence <= t->fence)
+        broken(s, "fences rise (2)", "%s got fence %lld after %lld", trace_id(s, t->id), (long long)fence, (long long)t->fence);
     if (j->paused[t->queue]) broken(s, "a paused queue starts nothing", "%s is leased", trace_id(s, t->id));
     judge_move(j, t, PAWL_LEASED);
     t->node = n->id;
@@ -136,11 +137,13 @@ static void compare(judge *j, mtask *t)
         if (s->observer->type->read(s->observer, &query, NULL, NULL) == PAWL_OK) state = query.state, fence = query.fence;
     }
     if (t->fence_raised && fence <= t->fence) {
-        broken(s, "fences rise (2)", "the lease of %s was taken back but its fence is still %lld", trace_id(s, t->id), (long long)fence);
+        broken(s, "fences rise (2)", "the lease of %s was taken back but its fence is still %lld", trace_id(s, t->id),
+               (long long)fence);
     }
     if (state != t->state || (!t->fence_raised && fence != t->fence)) {
-        broken(s, "nothing acked is lost (1)", "%s should be %s with fence %lld, the store says %s with fence %lld", trace_id(s, t->id),
-               pawl_state_name(t->state), (long long)t->fence, state ? pawl_state_name(state) : "there is no such task", (long long)fence);
+        broken(s, "nothing acked is lost (1)", "%s should be %s with fence %lld, the store says %s with fence %lld",
+               trace_id(s, t->id), pawl_state_name(t->state), (long long)t->fence,
+               state ? pawl_state_name(state) : "there is no such task", (long long)fence);
     }
     t->fence = fence;
     t->fence_raised = false;
@@ -155,7 +158,7 @@ void judge_touched(judge *j, mtask *t)
     j->touched[j->touched_count++] = t;
 }
 
-/* ---- calls other than batches --------------------------------------------------------------------------------------------------- */
+/* ---- calls other than batches ---------------------------------------------------------------------------------------------- */
 
 static int64_t time_of(const sim *s, int64_t store_now_us) { return s->rows ? store_now_us - WALL_BASE : s->now; }
 
@@ -194,32 +197,40 @@ static void claimed_one(judge *j, wire *w, pawl_claim *c, pawl_claimed *got)
     sim *s = j->sim;
     mtask *t = judge_task(j, got->body->id);
     if (!t) broken(s, "nothing unexpected", "a claim brought a task that nobody stored: %s", trace_id(s, got->body->id));
-    if (t->state != PAWL_PENDING) broken(s, "one holder (2)", "%s was claimed while %s", trace_id(s, t->id), pawl_state_name(t->state));
-    if (t->run_at_us > c->news.store_now_us) broken(s, "never early", "%s was claimed %lld us before its time", trace_id(s, t->id), (long long)(t->run_at_us - c->news.store_now_us));
-    if (strcmp(queue_names[t->queue], c->wants[got->want].queue)) broken(s, "queues", "%s was claimed for another queue", trace_id(s, t->id));
-    if (got->suspect != t->suspect) broken(s, "poison", "%s: suspect %d, should be %d", trace_id(s, t->id), got->suspect, t->suspect);
+    if (t->state != PAWL_PENDING)
+        broken(s, "one holder (2)", "%s was claimed while %s", trace_id(s, t->id), pawl_state_name(t->state));
+    if (t->run_at_us > c->news.store_now_us)
+        broken(s, "never early", "%s was claimed %lld us before its time", trace_id(s, t->id),
+               (long long)(t->run_at_us - c->news.store_now_us));
+    if (strcmp(queue_names[t->queue], c->wants[got->want].queue))
+        broken(s, "queues", "%s was claimed for another queue", trace_id(s, t->id));
+    if (got->suspect != t->suspect)
+        broken(s, "poison", "%s: suspect %d, should be %d", trace_id(s, t->id), got->suspect, t->suspect);
     judge_grant(j, t, judge_node(j, c->node), got->fence, time_of(s, c->news.store_now_us));
     t->not_started = got->not_started;
     t->solo = got->solo;
     judge_touched(j, t);
-    NOTE(s, w->node, "claimed %t fence %d%s%s%s", t->id, t->fence, TEXT(t->suspect ? ", suspect" : ""), TEXT(t->solo ? ", solo" : ""),
-         TEXT(t->not_started ? ", not started" : ""));
+    NOTE(s, w->node, "claimed %t fence %d%s%s%s", t->id, t->fence, TEXT(t->suspect ? ", suspect" : ""),
+         TEXT(t->solo ? ", solo" : ""), TEXT(t->not_started ? ", not started" : ""));
 }
 
 static void claimed(judge *j, wire *w, pawl_claim *c)
 {
     mnode *n = judge_node(j, c->node);
-    if (c->news.node_dead != n->dead) broken(j->sim, "one holder (2)", "a claim says dead %d of a node that is %d", c->news.node_dead, n->dead);
+    if (c->news.node_dead != n->dead)
+        broken(j->sim, "one holder (2)", "a claim says dead %d of a node that is %d", c->news.node_dead, n->dead);
     for (int i = 0; i < c->tasks_count; i++) claimed_one(j, w, c, &c->tasks[i]);
     for (int i = 0; i < c->wants_count; i++) {
-        if (c->wants[i].got > c->wants[i].free + c->wants[i].prefetch) broken(j->sim, "memory is bounded (7)", "a claim brought too many");
+        if (c->wants[i].got > c->wants[i].free + c->wants[i].prefetch)
+            broken(j->sim, "memory is bounded (7)", "a claim brought too many");
     }
 }
 
 static void renewed(judge *j, pawl_renewal *r)
 {
     mnode *n = judge_node(j, r->node);
-    if (r->news.node_dead != n->dead) broken(j->sim, "one holder (2)", "a renewal says dead %d of a node that is %d", r->news.node_dead, n->dead);
+    if (r->news.node_dead != n->dead)
+        broken(j->sim, "one holder (2)", "a renewal says dead %d of a node that is %d", r->news.node_dead, n->dead);
     if (n->dead) return;
     int64_t expires = time_of(j->sim, r->news.store_now_us) + n->lease_us;
     if (expires > n->expires_us) n->expires_us = expires;
@@ -240,15 +251,16 @@ static void declare_dead(judge *j, mnode *victim, const pawl_rescue *r)
 static void rescued_one(judge *j, wire *w, mnode *victim, mtask *t)
 {
     sim *s = j->sim;
-    if (t->state != PAWL_LEASED || t->node != victim->id) broken(s, "one holder (2)", "%s was rescued from a node that had no lease on it", trace_id(s, t->id));
+    if (t->state != PAWL_LEASED || t->node != victim->id)
+        broken(s, "one holder (2)", "%s was rescued from a node that had no lease on it", trace_id(s, t->id));
     bool counts = t->marked && victim->marked == 1 && victim->counts;
     if (t->marked && victim->marked > 1) t->solo = true;
     t->counted += counts;
     t->suspect = true;
     t->rescues++;
     pawl_state to = t->cancel_asked ? PAWL_CANCELLED : counts && t->counted >= 3 ? PAWL_FAILED : PAWL_PENDING;
-    NOTE(s, w->node, "rescued %t from node %d: %s, counted %d, marked %d of %d", t->id, victim->id, TEXT(pawl_state_name(to)), t->counted,
-         t->marked, victim->marked);
+    NOTE(s, w->node, "rescued %t from node %d: %s, counted %d, marked %d of %d", t->id, victim->id, TEXT(pawl_state_name(to)),
+         t->counted, t->marked, victim->marked);
     s->stats[STAT_RESCUES]++;
     s->stats[STAT_POISONED] += to == PAWL_FAILED;
     judge_move(j, t, to);
@@ -296,18 +308,19 @@ void judge_executed(wire *w)
     for (int i = 0; i < j->touched_count; i++) compare(j, j->touched[i]);
 }
 
-/* ---- the end --------------------------------------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------------------------------------- */
 
 static void compare_info(judge *j, mtask *t, pawl_arena *arena)
 {
     sim *s = j->sim;
     pawl_query query = {.kind = PAWL_QUERY_GET, .id = t->id};
     arena_reset(arena);
-    if (s->observer->type->read(s->observer, &query, arena, NULL)) broken(s, "nothing acked is lost (1)", "%s cannot be read", trace_id(s, t->id));
+    if (s->observer->type->read(s->observer, &query, arena, NULL))
+        broken(s, "nothing acked is lost (1)", "%s cannot be read", trace_id(s, t->id));
     const pawl_info *info = query.info;
     if (info->failures != t->failures || info->rescues != t->rescues || info->interruptions != t->interruptions) {
-        broken(s, "nothing happens twice", "%s: %d failures, %d rescues, %d interruptions stored; there were %d, %d, %d", trace_id(s, t->id),
-               info->failures, info->rescues, info->interruptions, t->failures, t->rescues, t->interruptions);
+        broken(s, "nothing happens twice", "%s: %d failures, %d rescues, %d interruptions stored; there were %d, %d, %d",
+               trace_id(s, t->id), info->failures, info->rescues, info->interruptions, t->failures, t->rescues, t->interruptions);
     }
 }
 
@@ -319,7 +332,8 @@ static void count_all(judge *j, pawl_arena *arena)
     pawl_filter filter = {.limit = 1000};
     pawl_query query = {.kind = PAWL_QUERY_LIST, .filter = &filter, .deadline_us = INT64_MAX};
     arena_reset(arena);
-    if (s->observer->type->read(s->observer, &query, arena, NULL)) broken(s, "nothing acked is lost (1)", "tasks cannot be listed");
+    if (s->observer->type->read(s->observer, &query, arena, NULL))
+        broken(s, "nothing acked is lost (1)", "tasks cannot be listed");
     count = (int)query.page->count;
     if (count != j->count && !query.page->next) broken(s, "nothing unexpected", "%d tasks are stored, %d were", count, j->count);
 }

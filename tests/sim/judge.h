@@ -17,18 +17,18 @@ typedef struct mtask {
     map_node by_id;
     list link;
     pawl_id id;
-    int alias;               /* "#12" */
-    int ask;                 /* whose body it has */
+    int alias; /* "#12" */
+    int ask;   /* whose body it has */
     int key, queue;
     pawl_state state;
     int64_t fence, node, run_at_us;
-    bool fence_raised;       /* and we do not know yet to what */
+    bool fence_raised; /* and we do not know yet to what */
     bool not_started, marked, suspect, solo, cancel_asked;
     int failures, rescues, interruptions, counted;
-    int64_t started_fence;   /* the newest lease under which a run began */
-    int64_t ended_fence;     /* and ended, with: */
+    int64_t started_fence; /* the newest lease under which a run began */
+    int64_t ended_fence;   /* and ended, with: */
     pawl_outcome_kind ended_kind;
-    unsigned ended_told;     /* bits */
+    unsigned ended_told; /* bits */
     verdict *verdicts;
 } mtask;
 
@@ -36,9 +36,9 @@ typedef struct mnode {
     list link;
     int64_t id, lease_us, expires_us;
     const session *session;
-    int index, life;         /* of the simulated process */
+    int index, life; /* of the simulated process */
     bool dead, counts;
-    int marked;              /* tasks under a start mark when it died */
+    int marked; /* tasks under a start mark when it died */
 } mnode;
 
 typedef struct mresult {

@@ -10,14 +10,15 @@ static int queue_index(const char *name)
     return 0;
 }
 
-/* ---- inserts ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- inserts --------------------------------------------------------------------------------------------------------------- */
 
 static void note_committed(judge *j, int number, const pawl_op *op)
 {
     sim *s = j->sim;
     ask *a = &s->asks[number];
     if (a->answered && a->status != PAWL_OK && a->status != PAWL_UNKNOWN) {
-        broken(s, "an error means nothing happened (1)", "ask %d was answered \"%s\" and happens now", number, pawl_status_name(a->status));
+        broken(s, "an error means nothing happened (1)", "ask %d was answered \"%s\" and happens now", number,
+               pawl_status_name(a->status));
     }
     a->committed = true;
     a->result = op->result;
@@ -30,7 +31,8 @@ static void stored(judge *j, pawl_op *op, int number, mnode *n, int64_t now_us, 
     item *i = &s->items[s->asks[number].item];
     if (judge_task(j, op->out_id)) broken(s, "ids are never used twice", "%s is stored a second time", trace_id(s, op->out_id));
     if (op->id && op->out_id != op->id) broken(s, "ids are kept", "an insert under one id was stored under another");
-    if (i->id && i->id != op->out_id) broken(s, "stored once (1)", "ask %d: one dispatch became two tasks, first %s", number, trace_id(s, i->id));
+    if (i->id && i->id != op->out_id)
+        broken(s, "stored once (1)", "ask %d: one dispatch became two tasks, first %s", number, trace_id(s, i->id));
     i->id = op->out_id;
     mtask *t = judge_add_task(j, op->out_id, number);
     t->queue = queue_index(op->u.insert.body->queue);
@@ -49,7 +51,8 @@ static void updated(judge *j, pawl_op *op, int number)
 {
     sim *s = j->sim;
     mtask *t = judge_task(j, op->out_id);
-    if (!t || t->key < 0 || t->key != s->items[s->asks[number].item].key) broken(s, "keys", "ask %d updated a task of another key", number);
+    if (!t || t->key < 0 || t->key != s->items[s->asks[number].item].key)
+        broken(s, "keys", "ask %d updated a task of another key", number);
     if (t->state != PAWL_PENDING && !(t->state == PAWL_LEASED && t->not_started)) {
         broken(s, "keys", "ask %d updated %s, which had started or ended", number, trace_id(s, t->id));
     }
@@ -73,7 +76,8 @@ static void existing(judge *j, pawl_op *op, int number)
     if (!t) broken(s, "nothing acked is lost (1)", "ask %d was told of a task that is not there", number);
     bool by_id = op->u.insert.may_exist && t->id == op->id;
     bool by_key = t->key >= 0 && t->key == s->items[s->asks[number].item].key && !pawl_state_terminal(t->state);
-    if (!by_id && !by_key) broken(s, "keys", "ask %d was told of %s, which has nothing to do with it", number, trace_id(s, t->id));
+    if (!by_id && !by_key)
+        broken(s, "keys", "ask %d was told of %s, which has nothing to do with it", number, trace_id(s, t->id));
 }
 
 static void insert_applied(judge *j, pawl_op *op, mnode *n, int64_t now_us, int64_t at_us)
@@ -82,13 +86,15 @@ static void insert_applied(judge *j, pawl_op *op, mnode *n, int64_t now_us, int6
     int number = ask_of_body(s, op->u.insert.body);
     if (number < 0) broken(s, "nothing unexpected", "a task was stored that nobody asked for");
     switch (op->result) {
-    case PAWL_OP_DONE: case PAWL_OP_REPLACED: stored(j, op, number, n, now_us, at_us); break;
+    case PAWL_OP_DONE:
+    case PAWL_OP_REPLACED: stored(j, op, number, n, now_us, at_us); break;
     case PAWL_OP_UPDATED: updated(j, op, number); break;
     case PAWL_OP_EXISTING: existing(j, op, number); break;
     case PAWL_OP_COLLISION: {
         mtask *t = judge_task(j, op->id);
         bool retried = t && s->asks[t->ask].item == s->asks[number].item;
-        if (!retried && !(t && s->items[s->asks[number].item].id == t->id)) broken(s, "ids are never used twice", "ask %d drew an id that is taken", number);
+        if (!retried && !(t && s->items[s->asks[number].item].id == t->id))
+            broken(s, "ids are never used twice", "ask %d drew an id that is taken", number);
         NOTE(s, NULL, "ask %d collides with its own retry %t", number, op->id);
         return;
     }
@@ -98,7 +104,7 @@ static void insert_applied(judge *j, pawl_op *op, mnode *n, int64_t now_us, int6
     note_committed(j, number, op);
 }
 
-/* ---- operations under a lease ---------------------------------------------------------------------------------------------------------- */
+/* ---- operations under a lease ---------------------------------------------------------------------------------------------- */
 
 static bool leased_under(const mtask *t, const pawl_op *op) { return t && t->state == PAWL_LEASED && t->fence == op->fence; }
 
@@ -115,23 +121,33 @@ static void check_evidence(judge *j, mtask *t, const pawl_op *op, pawl_attempt_o
     sim *s = j->sim;
     bool ran = t->started_fence == op->fence, ended = t->ended_fence == op->fence;
     if (how == PAWL_ATTEMPT_NONE) {
-        if (ran) broken(s, "a run keeps its lease", "%s fence %lld is given away as never started while a run of it began", trace_id(s, t->id), (long long)op->fence);
+        if (ran)
+            broken(s, "a run keeps its lease", "%s fence %lld is given away as never started while a run of it began",
+                   trace_id(s, t->id), (long long)op->fence);
         return;
     }
-    if (!ended) broken(s, "outcomes come from runs", "%s fence %lld: an outcome is committed but no run ended", trace_id(s, t->id), (long long)op->fence);
-    if (to == PAWL_SUCCEEDED && t->ended_kind != PAWL_RUN_OK) broken(s, "outcomes come from runs", "%s succeeded though its run did not", trace_id(s, t->id));
-    if (to == PAWL_FAILED && t->ended_kind == PAWL_RUN_OK && !(t->ended_told & 1u << PAWL_STOP_TIMEOUT)) broken(s, "outcomes come from runs", "%s failed though its run succeeded", trace_id(s, t->id));
-    if (to == PAWL_PENDING && t->ended_kind == PAWL_RUN_FAIL && !t->ended_told) broken(s, "outcomes come from runs", "%s is tried again though its run failed for good", trace_id(s, t->id));
+    if (!ended)
+        broken(s, "outcomes come from runs", "%s fence %lld: an outcome is committed but no run ended", trace_id(s, t->id),
+               (long long)op->fence);
+    if (to == PAWL_SUCCEEDED && t->ended_kind != PAWL_RUN_OK)
+        broken(s, "outcomes come from runs", "%s succeeded though its run did not", trace_id(s, t->id));
+    if (to == PAWL_FAILED && t->ended_kind == PAWL_RUN_OK && !(t->ended_told & 1u << PAWL_STOP_TIMEOUT))
+        broken(s, "outcomes come from runs", "%s failed though its run succeeded", trace_id(s, t->id));
+    if (to == PAWL_PENDING && t->ended_kind == PAWL_RUN_FAIL && !t->ended_told)
+        broken(s, "outcomes come from runs", "%s is tried again though its run failed for good", trace_id(s, t->id));
 }
 
 static core_settled settled_as(const pawl_op *op)
 {
     if (op->kind == PAWL_OP_FINISH) {
-        return op->u.finish.to == PAWL_SUCCEEDED ? CORE_SETTLED_SUCCEEDED : op->u.finish.to == PAWL_FAILED ? CORE_SETTLED_FAILED : CORE_SETTLED_CANCELLED;
+        return op->u.finish.to == PAWL_SUCCEEDED ? CORE_SETTLED_SUCCEEDED
+               : op->u.finish.to == PAWL_FAILED  ? CORE_SETTLED_FAILED
+                                                 : CORE_SETTLED_CANCELLED;
     }
     switch (op->u.release.run.outcome) {
     case PAWL_ATTEMPT_SNOOZED: return CORE_SETTLED_SNOOZED;
-    case PAWL_ATTEMPT_RETRY: case PAWL_ATTEMPT_TIMEOUT: return CORE_SETTLED_RETRY;
+    case PAWL_ATTEMPT_RETRY:
+    case PAWL_ATTEMPT_TIMEOUT: return CORE_SETTLED_RETRY;
     default: return CORE_SETTLED_RELEASED;
     }
 }
@@ -153,8 +169,8 @@ static void check_counts(judge *j, const mtask *t, const pawl_op *op)
     pawl_attempt_outcome how = op->u.release.run.outcome;
     bool failure = how == PAWL_ATTEMPT_RETRY || how == PAWL_ATTEMPT_TIMEOUT;
     if (op->u.release.failure != failure || op->u.release.interruption != (how == PAWL_ATTEMPT_INTERRUPTED)) {
-        broken(j->sim, "attempts are counted", "%s: outcome %d is released as failure %d, interruption %d", trace_id(j->sim, t->id), how,
-               op->u.release.failure, op->u.release.interruption);
+        broken(j->sim, "attempts are counted", "%s: outcome %d is released as failure %d, interruption %d",
+               trace_id(j->sim, t->id), how, op->u.release.failure, op->u.release.interruption);
     }
 }
 
@@ -181,8 +197,8 @@ static void release_applied(judge *j, mtask *t, pawl_op *op)
 static void start_applied(judge *j, mtask *t, pawl_op *op)
 {
     if ((op->result == PAWL_OP_CANCELLING) != t->cancel_asked) {
-        broken(j->sim, "the contract", "%s: a start was answered %d while its cancel was%s asked", trace_id(j->sim, t->id), op->result,
-               t->cancel_asked ? "" : " not");
+        broken(j->sim, "the contract", "%s: a start was answered %d while its cancel was%s asked", trace_id(j->sim, t->id),
+               op->result, t->cancel_asked ? "" : " not");
     }
     if (op->result == PAWL_OP_CANCELLING) return;
     t->not_started = false;
@@ -197,8 +213,8 @@ static void by_fence(judge *j, pawl_op *op, int64_t now_us)
     bool good = leased_under(t, op);
     NOTE(s, NULL, "%s %t fence %d: result %d", TEXT(names[op->kind]), op->id, op->fence, op->result);
     if (good == (op->result == PAWL_OP_STALE)) {
-        broken(s, "only the newest fence is accepted (2)", "%s of %s under fence %lld was answered %d, the lease is %s", names[op->kind],
-               trace_id(s, op->id), (long long)op->fence, op->result, good ? "good" : "gone");
+        broken(s, "only the newest fence is accepted (2)", "%s of %s under fence %lld was answered %d, the lease is %s",
+               names[op->kind], trace_id(s, op->id), (long long)op->fence, op->result, good ? "good" : "gone");
     }
     s->stats[STAT_STALE] += !good;
     if (t) judge_touched(j, t);
@@ -208,7 +224,7 @@ static void by_fence(judge *j, pawl_op *op, int64_t now_us)
     if (op->kind == PAWL_OP_RELEASE) release_applied(j, t, op);
 }
 
-/* ---- what people do --------------------------------------------------------------------------------------------------------------------- */
+/* ---- what people do -------------------------------------------------------------------------------------------------------- */
 
 static void cancel_applied(judge *j, pawl_op *op)
 {
@@ -217,12 +233,13 @@ static void cancel_applied(judge *j, pawl_op *op)
     bool open = t && !pawl_state_terminal(t->state), started = open && t->state == PAWL_LEASED && !t->not_started;
     pawl_op_result right = !t ? PAWL_OP_NOT_FOUND : !open ? PAWL_OP_CONFLICT : started ? PAWL_OP_ASKED : PAWL_OP_DONE;
     NOTE(s, NULL, "cancel %t: result %d", op->id, op->result);
-    if (op->result != right) broken(s, "the contract", "cancel of %s was answered %d, should be %d", trace_id(s, op->id), op->result, right);
+    if (op->result != right)
+        broken(s, "the contract", "cancel of %s was answered %d, should be %d", trace_id(s, op->id), op->result, right);
     if (!open) return;
     judge_touched(j, t);
     t->cancel_asked = true;
     if (started) return;
-    t->fence_raised = t->state == PAWL_LEASED;
+    t->fence_raised |= t->state == PAWL_LEASED;
     s->stats[STAT_TAKEN_BACK] += t->state == PAWL_LEASED;
     judge_move(j, t, PAWL_CANCELLED);
 }
@@ -232,9 +249,11 @@ static void retry_applied(judge *j, pawl_op *op, int64_t now_us)
     sim *s = j->sim;
     mtask *old = judge_task(j, op->id);
     NOTE(s, NULL, "retry %t: result %d, %t", op->id, op->result, op->out_id);
-    if (op->result == PAWL_OP_EXISTING && !judge_task(j, op->out_id)) broken(s, "the contract", "a retry was told of a task that is not there");
+    if (op->result == PAWL_OP_EXISTING && !judge_task(j, op->out_id))
+        broken(s, "the contract", "a retry was told of a task that is not there");
     if (op->result != PAWL_OP_DONE) return;
-    if (!old || !(old->state == PAWL_FAILED || old->state == PAWL_CANCELLED)) broken(s, "the contract", "%s was retried", trace_id(s, op->id));
+    if (!old || !(old->state == PAWL_FAILED || old->state == PAWL_CANCELLED))
+        broken(s, "the contract", "%s was retried", trace_id(s, op->id));
     if (judge_task(j, op->out_id)) broken(s, "ids are never used twice", "%s is stored a second time", trace_id(s, op->out_id));
     mtask *t = judge_add_task(j, op->out_id, old->ask);
     t->queue = old->queue;
@@ -262,7 +281,7 @@ static void operation_applied(judge *j, pawl_op *op, mnode *n, int64_t now_us, i
     }
 }
 
-/* ---- receipts ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- receipts -------------------------------------------------------------------------------------------------------------- */
 
 static mreceipt *receipt_of(judge *j, int64_t node, int lane)
 {
@@ -281,9 +300,13 @@ static void replayed(judge *j, const mreceipt *r, const pawl_batch *b)
 {
     sim *s = j->sim;
     s->stats[STAT_REPLAYS]++;
-    if (b->count != r->count) broken(s, "nothing happens twice", "batch %lld was sent again with %d operations instead of %d", (long long)b->number, b->count, r->count);
+    if (b->count != r->count)
+        broken(s, "nothing happens twice", "batch %lld was sent again with %d operations instead of %d", (long long)b->number,
+               b->count, r->count);
     for (int i = 0; i < b->count; i++) {
-        if (b->ops[i]->result == r->results[i].result && b->ops[i]->out_id == r->results[i].out_id && b->ops[i]->out_fence == r->results[i].out_fence) continue;
+        if (b->ops[i]->result == r->results[i].result && b->ops[i]->out_id == r->results[i].out_id &&
+            b->ops[i]->out_fence == r->results[i].out_fence)
+            continue;
         broken(s, "nothing happens twice", "operation %d of batch %lld: the receipt says %d, it was %d", i, (long long)b->number,
                b->ops[i]->result, r->results[i].result);
     }
@@ -307,12 +330,15 @@ void judge_applied(judge *j, wire *w, pawl_batch *b)
             replayed(j, r, b);
             return;
         }
-        if (b->number != r->number + 1) broken(s, "nothing happens twice", "batch %lld was applied after %lld", (long long)b->number, (long long)r->number);
-        if (n->dead != b->node_dead) broken(s, "one holder (2)", "a batch says dead %d of a node that is %d", b->node_dead, n->dead);
+        if (b->number != r->number + 1)
+            broken(s, "nothing happens twice", "batch %lld was applied after %lld", (long long)b->number, (long long)r->number);
+        if (n->dead != b->node_dead)
+            broken(s, "one holder (2)", "a batch says dead %d of a node that is %d", b->node_dead, n->dead);
         keep_results(j, r, b);
     }
     NOTE(s, NULL, "applied %d", w->serial);
-    for (int i = 0; i < b->count; i++) operation_applied(j, b->ops[i], n, b->store_now_us, s->rows ? b->store_now_us - WALL_BASE : s->now);
+    for (int i = 0; i < b->count; i++)
+        operation_applied(j, b->ops[i], n, b->store_now_us, s->rows ? b->store_now_us - WALL_BASE : s->now);
 }
 
 /* The store would not do it. Right only for a copy that came too late. */
@@ -321,5 +347,6 @@ void judge_refused(judge *j, wire *w)
     const pawl_batch *b = &w->call.u.batch;
     if (w->call.kind != CORE_APPLY || w->call.status == PAWL_UNAVAILABLE) return;
     if (b->node && b->number < receipt_of(j, b->node, b->lane)->number) return;
-    broken(j->sim, "the contract", "batch %lld of node %lld was refused: %s", (long long)b->number, (long long)b->node, w->call.err.message);
+    broken(j->sim, "the contract", "batch %lld of node %lld was refused: %s", (long long)b->number, (long long)b->node,
+           w->call.err.message);
 }

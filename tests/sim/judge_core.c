@@ -2,12 +2,13 @@
 #include "judge.h"
 #include <string.h>
 
-/* ---- what is sent ------------------------------------------------------------------------------------------------------------------ */
+/* ---- what is sent ---------------------------------------------------------------------------------------------------------- */
 
 static const char *key_of(const judge *j, const pawl_op *op)
 {
     if (op->kind == PAWL_OP_INSERT) return op->u.insert.body->key;
-    bool unknown = op->kind == PAWL_OP_RELEASE && op->u.release.run.outcome == PAWL_ATTEMPT_NONE; /* perhaps it never saw the body */
+    bool unknown =
+        op->kind == PAWL_OP_RELEASE && op->u.release.run.outcome == PAWL_ATTEMPT_NONE; /* perhaps it never saw the body */
     mtask *t = op->kind <= PAWL_OP_PROGRESS && !unknown ? judge_task(j, op->id) : NULL;
     return t && t->key >= 0 ? key_names[t->key] : NULL;
 }
@@ -28,8 +29,8 @@ static void check_alone(sim_node *n, const pawl_batch *b, int at, const pawl_bat
     const judge *j = n->sim->judge;
     for (int i = from; i < other->count; i++) {
         if (same(j, b->ops[at], other->ops[i])) {
-            broken(n->sim, "one operation per task and key", "two operations in flight about %s, kinds %d and %d", trace_id(n->sim, b->ops[at]->id),
-                   b->ops[at]->kind, other->ops[i]->kind);
+            broken(n->sim, "one operation per task and key", "two operations in flight about %s, kinds %d and %d",
+                   trace_id(n->sim, b->ops[at]->id), b->ops[at]->kind, other->ops[i]->kind);
         }
     }
 }
@@ -46,7 +47,10 @@ static void sent_batch(sim_node *n, const core_call *call)
     }
 }
 
-static int64_t third(const sim_node *n) { return n->lease_us / 3 > 250 * PAWL_MILLISECOND ? n->lease_us / 3 : 250 * PAWL_MILLISECOND; }
+static int64_t third(const sim_node *n)
+{
+    return n->lease_us / 3 > 250 * PAWL_MILLISECOND ? n->lease_us / 3 : 250 * PAWL_MILLISECOND;
+}
 
 static sighting *sighting_of(judge *j, const sim_node *n, int64_t victim)
 {
@@ -67,12 +71,13 @@ static void sent_rescue(sim_node *n, const pawl_rescue *r)
     if (!seen) broken(n->sim, "nobody rescues the living", "node %lld is rescued unseen", (long long)r->victim);
     if (seen->proven) return;
     if (r->counts && n->sim->now - n->trouble_at < n->lease_us) {
-        broken(n->sim, "after an outage nobody is blamed", "node %lld is rescued and counted %lld us after the store failed", (long long)r->victim,
-               (long long)(n->sim->now - n->trouble_at));
+        broken(n->sim, "after an outage nobody is blamed", "node %lld is rescued and counted %lld us after the store failed",
+               (long long)r->victim, (long long)(n->sim->now - n->trouble_at));
     }
     if (seen->renewal == r->renewal && seen->last_us - seen->first_us < third(n)) { /* an older number the store refuses */
-        broken(n->sim, "nobody rescues the living", "node %lld is rescued, seen lapsed for %lld us, a third of a lease is %lld us",
-               (long long)r->victim, (long long)(seen->last_us - seen->first_us), (long long)third(n));
+        broken(n->sim, "nobody rescues the living",
+               "node %lld is rescued, seen lapsed for %lld us, a third of a lease is %lld us", (long long)r->victim,
+               (long long)(seen->last_us - seen->first_us), (long long)third(n));
     }
 }
 
@@ -114,7 +119,7 @@ void judge_delivered(sim_node *n, const wire *w)
     for (int i = 0; news && i < news->cancels_count; i++) look_for_cancel(n, &news->cancels[i]);
 }
 
-/* ---- runs ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- runs ------------------------------------------------------------------------------------------------------------------ */
 
 static bool behind(const sim_node *n) { return n->asleep || n->sim->now - n->woke_at < 10 * PAWL_MILLISECOND; }
 
@@ -128,10 +133,13 @@ static void check_overlap(sim_node *n, const mtask *t)
         list_each(node, &m->runs) {
             sim_run *run = container_of(node, sim_run, link);
             if (run->id != t->id || run->ended) continue;
-            if (m == n) broken(s, "an id runs once in a process", "%s starts under fence %lld while it runs under %lld", trace_id(s, t->id), (long long)t->fence, (long long)run->fence);
+            if (m == n)
+                broken(s, "an id runs once in a process", "%s starts under fence %lld while it runs under %lld",
+                       trace_id(s, t->id), (long long)t->fence, (long long)run->fence);
             s->stats[STAT_OVERLAPS]++;
             if (!run->told_lost && !behind(m)) {
-                broken(s, "no two executions overlap (2)", "%s starts under fence %lld while node %d runs it under %lld and was not told", trace_id(s, t->id),
+                broken(s, "no two executions overlap (2)",
+                       "%s starts under fence %lld while node %d runs it under %lld and was not told", trace_id(s, t->id),
                        (long long)t->fence, m->index, (long long)run->fence);
             }
         }
@@ -147,7 +155,9 @@ static void check_suspects(sim_node *n, const mtask *t)
         sim_run *run = container_of(node, sim_run, link);
         mtask *other = judge_task(j, run->id);
         if (run->ended || !other->suspect || other->fence != run->fence) continue;
-        if (t->solo || other->solo) broken(n->sim, "poison", "%s and %s run side by side, one of them must run alone", trace_id(n->sim, t->id), trace_id(n->sim, other->id));
+        if (t->solo || other->solo)
+            broken(n->sim, "poison", "%s and %s run side by side, one of them must run alone", trace_id(n->sim, t->id),
+                   trace_id(n->sim, other->id));
     }
 }
 
@@ -160,15 +170,16 @@ void judge_run(sim_node *n, core_task *task)
     mnode *holder = t->node ? judge_node(j, t->node) : NULL;
     if (!n->started || n->draining || n->stopping) broken(s, "a drained node starts nothing", "%s starts", trace_id(s, t->id));
     if (t->state != PAWL_LEASED || t->fence != task->fence || !holder || holder->index != n->index || holder->life != n->life) {
-        broken(s, "runs need a lease (2)", "%s starts under fence %lld; it is %s with fence %lld of node %lld", trace_id(s, t->id),
-               (long long)task->fence, pawl_state_name(t->state), (long long)t->fence, (long long)t->node);
+        broken(s, "runs need a lease (2)", "%s starts under fence %lld; it is %s with fence %lld of node %lld",
+               trace_id(s, t->id), (long long)task->fence, pawl_state_name(t->state), (long long)t->fence, (long long)t->node);
     }
     if (holder->dead || holder->expires_us <= s->now) {
-        broken(s, "nothing starts past the lease (2)", "%s starts %lld us after the lease of node %lld ran out", trace_id(s, t->id),
-               (long long)(s->now - holder->expires_us), (long long)holder->id);
+        broken(s, "nothing starts past the lease (2)", "%s starts %lld us after the lease of node %lld ran out",
+               trace_id(s, t->id), (long long)(s->now - holder->expires_us), (long long)holder->id);
     }
     if (t->not_started) broken(s, "a lease that can be taken back does not run", "%s starts", trace_id(s, t->id));
-    if (t->started_fence == task->fence) broken(s, "one run per lease (2)", "%s runs twice under fence %lld", trace_id(s, t->id), (long long)task->fence);
+    if (t->started_fence == task->fence)
+        broken(s, "one run per lease (2)", "%s runs twice under fence %lld", trace_id(s, t->id), (long long)task->fence);
     if (ask_of_body(s, task->body) != t->ask) broken(s, "keys", "%s runs with a body that was replaced", trace_id(s, t->id));
     check_overlap(n, t);
     check_suspects(n, t);
@@ -193,21 +204,24 @@ void judge_settled(sim_node *n, sim_run *run, core_settled how)
     while (v && v->fence != run->fence) v = v->next;
     core_settled right = v ? v->how : CORE_SETTLED_LOST;
     if (how != right) {
-        broken(s, "what hooks are told is true", "%s fence %lld is settled as %d, committed was %d (7: nothing)", trace_id(s, run->id),
-               (long long)run->fence, how, right);
+        broken(s, "what hooks are told is true", "%s fence %lld is settled as %d, committed was %d (7: nothing)",
+               trace_id(s, run->id), (long long)run->fence, how, right);
     }
 }
 
-/* ---- callers ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- callers --------------------------------------------------------------------------------------------------------------- */
 
 static void check_answer(sim *s, const core_request *r, const pawl_op *op, ask *a, int number)
 {
     if (r->status == PAWL_OK) {
         if (!a->committed) broken(s, "an ack is a promise (1)", "ask %d is answered OK and nothing is committed", number);
-        if (a->result != op->result) broken(s, "answers are true", "ask %d is answered %d, committed was %d", number, op->result, a->result);
-        if (op->kind == PAWL_OP_INSERT && a->out_id != op->out_id) broken(s, "answers are true", "ask %d is answered with another task", number);
+        if (a->result != op->result)
+            broken(s, "answers are true", "ask %d is answered %d, committed was %d", number, op->result, a->result);
+        if (op->kind == PAWL_OP_INSERT && a->out_id != op->out_id)
+            broken(s, "answers are true", "ask %d is answered with another task", number);
     } else if (r->status != PAWL_UNKNOWN && a->committed) {
-        broken(s, "an error means nothing happened (1)", "ask %d is answered \"%s\" and was committed", number, pawl_status_name(r->status));
+        broken(s, "an error means nothing happened (1)", "ask %d is answered \"%s\" and was committed", number,
+               pawl_status_name(r->status));
     }
 }
 
@@ -226,7 +240,7 @@ void judge_answer(sim_node *n, sim_request *r)
     }
 }
 
-/* ---- after every step --------------------------------------------------------------------------------------------------------------------- */
+/* ---- after every step ------------------------------------------------------------------------------------------------------ */
 
 #define LATE_US (20 * PAWL_MILLISECOND) /* how late a timer may be */
 
@@ -254,10 +268,12 @@ void judge_step(sim_node *n)
         core_queue_get(n->core, i, &numbers);
         for (int q = 0; q < QUEUES; q++) {
             if (strcmp(numbers.name, queue_names[q])) continue;
-            if (node_runs(n, q) > n->workers[q]) broken(n->sim, "workers are bounded", "queue %s: %d runs, %d workers", numbers.name, node_runs(n, q), n->workers[q]);
+            if (node_runs(n, q) > n->workers[q])
+                broken(n->sim, "workers are bounded", "queue %s: %d runs, %d workers", numbers.name, node_runs(n, q),
+                       n->workers[q]);
             if (numbers.ready > n->workers[q] + n->capacity[q]) {
-                broken(n->sim, "memory is bounded (7)", "queue %s holds %d ready tasks with %d workers and capacity %d", numbers.name,
-                       numbers.ready, n->workers[q], n->capacity[q]);
+                broken(n->sim, "memory is bounded (7)", "queue %s holds %d ready tasks with %d workers and capacity %d",
+                       numbers.name, numbers.ready, n->workers[q], n->capacity[q]);
             }
         }
     }

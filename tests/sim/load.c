@@ -1,8 +1,8 @@
 /* Callers and handlers: what is asked of the engine and how runs go.
  *
- * A caller behaves as pawl.h tells callers to: after UNKNOWN it may try again with the id it was given, also at another node; after
- * an error it may try again from the beginning. So if an error was a lie, the task is stored twice, and the judge sees it.
- */
+ * A caller behaves as pawl.h tells callers to: after UNKNOWN it may try again with the id it was given, also at another node;
+ * after an error it may try again from the beginning. So if an error was a lie, the task is stored twice, and the judge sees
+ * it. */
 #include "sim.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #define BULK_MOST 6
 #define TRIES_MOST 4
 
-/* ---- asks ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- asks ------------------------------------------------------------------------------------------------------------------ */
 
 static void *grow(void *array, int count, int *room, size_t size)
 {
@@ -70,7 +70,7 @@ static pawl_body body_of(sim *s, int number, char payload[16])
                        .timeout_us = i->timeout_us};
 }
 
-/* ---- requests ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- requests -------------------------------------------------------------------------------------------------------------- */
 
 static void give_up(sim *s, void *arg, int64_t number)
 {
@@ -117,11 +117,13 @@ static void submit(sim_node *n, const int *asks, int count)
     r->count = count;
     r->one_shot = n->one_shot;
     r->request = core_request_new(n->core, count);
-    if (!r->request) broken(s, "memory", "core_request_new failed");
+    if (!r->request) return; /* out of memory: the caller is told at once */
+    n->allocs_fail = false;
     for (int i = 0; i < count; i++) {
         r->asks[i] = asks[i];
         fill_op(n, &r->request->ops[i], asks[i]);
     }
+    n->allocs_fail = true;
     r->request->owner = r;
     r->request->in_handler = chance(s, 50);
     list_append(&n->requests, &r->link);
@@ -196,7 +198,7 @@ void load_drop(sim_node *n, core_request *request)
     core_request_free(n->core, request);
 }
 
-/* ---- what callers want ----------------------------------------------------------------------------------------------------------- */
+/* ---- what callers want ----------------------------------------------------------------------------------------------------- */
 
 static void dispatch(sim *s, sim_node *n)
 {
@@ -273,12 +275,13 @@ void load_idle_work(sim *s)
     int pause = new_ask(s, (ask){.kind = PAWL_OP_QUEUE, .queue = 0, .pause = true}), first = new_item(s), second = new_item(s);
     s->items[first] = (item){.queue = 0, .key = -1};
     s->items[second] = (item){.queue = 1, .key = -1, .delay_us = PAWL_HOUR};
-    int asks[] = {new_ask(s, (ask){.kind = PAWL_OP_INSERT, .item = first}), new_ask(s, (ask){.kind = PAWL_OP_INSERT, .item = second})};
+    int asks[] = {new_ask(s, (ask){.kind = PAWL_OP_INSERT, .item = first}),
+                  new_ask(s, (ask){.kind = PAWL_OP_INSERT, .item = second})};
     submit(n, &pause, 1);
     submit(n, asks, 2);
 }
 
-/* ---- runs ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- runs ------------------------------------------------------------------------------------------------------------------ */
 
 static void spawn(sim_run *run)
 {
@@ -373,8 +376,10 @@ void load_run(sim_node *n, core_task *t)
     run->rude = chance(s, s->plan.rude);
     t->run = run;
     list_append(&n->runs, &run->link);
-    bool lasts = chance(s, s->plan.long_runs);
-    int64_t length = lasts ? between(s, s->plan.lease_us / 2, s->plan.lease_us * 3) : spread(s, s->plan.latency_us * between(s, 1, s->plan.hot ? 2 : 10));
+    run->calm = s->now > s->calm_at;
+    bool lasts = chance(s, run->calm ? 500 : s->plan.long_runs);
+    int64_t length = lasts ? between(s, s->plan.lease_us / 2, s->plan.lease_us * 3)
+                           : spread(s, s->plan.latency_us * between(s, 1, s->plan.hot ? 2 : 10));
     s->stats[STAT_RUNS]++;
     NOTE(s, n, "run of %t fence %d begins, for %u%s%s", run->id, run->fence, length, TEXT(run->rude ? ", deaf" : ""),
          TEXT(run->kills ? ", deadly" : ""));
@@ -387,6 +392,8 @@ void load_stop_run(sim_node *n, core_task *t, pawl_stop_reason reason)
     sim_run *run = t->run;
     static const char *const reasons[] = {"go on", "cancelled", "timeout", "shutdown", "lease lost"};
     NOTE(s, n, "run of %t is told: %s", run->id, TEXT(reasons[reason]));
+    if (run->calm && reason == PAWL_STOP_LEASE_LOST)
+        broken(s, "a node keeps its lease while the store answers", "the run of %s lost it", trace_id(s, run->id));
     run->told = reason;
     run->told_all |= 1u << reason;
     run->told_lost |= reason == PAWL_STOP_LEASE_LOST;

@@ -7,19 +7,23 @@
 
 #define ACTIONS_MOST 100000 /* of one step */
 
-/* ---- memory: every block is counted, so a core that leaks is found ------------------------------------------------------------- */
+/* ---- memory: every block is counted, so a core that leaks is found; some seeds have too little of it ----------------------- */
+
+static bool no_memory(sim_node *n) { return n->allocs_fail && chance(n->sim, n->sim->plan.no_memory); }
 
 static void *count_alloc(void *ctx, size_t size)
 {
-    void *p = malloc(size);
-    if (p) ((sim_node *)ctx)->blocks++;
+    sim_node *n = ctx;
+    void *p = no_memory(n) ? NULL : malloc(size);
+    n->blocks += p != NULL;
     return p;
 }
 
 static void *count_resize(void *ctx, void *ptr, size_t size)
 {
-    void *p = realloc(ptr, size);
-    if (p && !ptr) ((sim_node *)ctx)->blocks++;
+    sim_node *n = ctx;
+    void *p = no_memory(n) ? NULL : realloc(ptr, size);
+    n->blocks += p && !ptr;
     return p;
 }
 
@@ -29,7 +33,7 @@ static void count_release(void *ctx, void *ptr)
     free(ptr);
 }
 
-/* ---- birth ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- birth ----------------------------------------------------------------------------------------------------------------- */
 
 core_time node_time(const sim_node *n)
 {
@@ -43,8 +47,11 @@ static session *connect(sim *s)
     c->open = true;
     if (s->rows) return c;
     pawl_error err;
-    pawl_store_options options = {.url = "memory:sim", .clock = clock_virtual(&s->clock), .allocator = alloc_default(),
-                                  .lease_us = s->plan.lease_us, .lock_wait_us = PAWL_SECOND};
+    pawl_store_options options = {.url = "memory:sim",
+                                  .clock = clock_virtual(&s->clock),
+                                  .allocator = alloc_default(),
+                                  .lease_us = s->plan.lease_us,
+                                  .lock_wait_us = PAWL_SECOND};
     if (store_open(&options, &c->store, &err)) broken(s, "a store opens", "%s", err.message);
     return c;
 }
@@ -87,8 +94,12 @@ static void add_queues(sim_node *n, bool all)
         pawl_full full = (pawl_full)between(s, PAWL_FULL_WAIT, PAWL_FULL_REJECT);
         n->workers[q] = serve ? workers : 0;
         n->capacity[q] = serve ? capacity : 0;
-        core_queue_config config = {.name = queue_names[q], .workers = workers, .capacity = capacity, .depth_limit = limit,
-                                    .full = full, .policy = random_policy(s)};
+        core_queue_config config = {.name = queue_names[q],
+                                    .workers = workers,
+                                    .capacity = capacity,
+                                    .depth_limit = limit,
+                                    .full = full,
+                                    .policy = random_policy(s)};
         if (serve && core_add_queue(n->core, &config)) broken(s, "a core is made", "core_add_queue failed");
     }
 }
@@ -101,7 +112,8 @@ static void add_handlers(sim_node *n, bool all)
     for (int t = 0; t < TYPES; t++) {
         if (!all && !s->plan.alike && !chance(s, 700)) continue;
         n->types |= 1u << t;
-        core_handler_config config = {.type = type_names[t], .queue = queue_names[t % QUEUES], .policy = random_policy(s), .handler = n};
+        core_handler_config config = {
+            .type = type_names[t], .queue = queue_names[t % QUEUES], .policy = random_policy(s), .handler = n};
         if (core_add_handler(n->core, &config)) broken(s, "a core is made", "core_add_handler failed");
     }
     core_handler_config wild = {.type = "*", .policy = random_policy(s), .handler = n};
@@ -140,7 +152,10 @@ static void start_late(sim *s, void *arg, int64_t number)
     NOTE(s, n, "starts workers");
     n->started = true;
     n->draining = false;
-    core_start(n->core, node_time(n));
+    if (core_start(n->core, node_time(n))) { /* out of memory: later */
+        n->started = false;
+        sim_at(s, between(s, 1, PAWL_SECOND), n, start_late, n, 0);
+    }
     node_pump(n);
 }
 
@@ -161,7 +176,9 @@ void node_boot(sim_node *n, bool serve_all)
     list_init(&n->runs);
     list_init(&n->requests);
     n->session = connect(s);
+    n->allocs_fail = false;
     make_core(n, serve_all);
+    n->allocs_fail = true;
     NOTE(s, n, "boots: lease %u, workers %d %d %d, types %d, any type %d, one shot %d", n->lease_us, n->workers[0], n->workers[1],
          n->workers[2], n->types, n->any_type, n->one_shot);
     if (n->one_shot) return;
@@ -169,7 +186,7 @@ void node_boot(sim_node *n, bool serve_all)
     else if (chance(s, 500)) sim_at(s, between(s, 0, s->plan.lease_us), n, start_late, n, 0);
 }
 
-/* ---- carrying out what core wants ------------------------------------------------------------------------------------------------ */
+/* ---- carrying out what core wants ------------------------------------------------------------------------------------------ */
 
 static void carry_out(sim_node *n, core_action *a)
 {
@@ -253,7 +270,7 @@ int node_runs(const sim_node *n, int queue)
     return count;
 }
 
-/* ---- ends ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------------------------------------------ */
 
 void node_gone(sim_node *n)
 {
@@ -264,7 +281,8 @@ void node_gone(sim_node *n)
     n->core = NULL;
     n->up = false;
     if (n->blocks) broken(s, "memory is given back", "core_free left %lld blocks", (long long)n->blocks);
-    if (s->plan.keep_sessions && chance(s, 500)) sim_at(s, between(s, 0, s->plan.lease_us * 4), NULL, disconnect_later, n->session, 0);
+    if (s->plan.keep_sessions && chance(s, 500))
+        sim_at(s, between(s, 0, s->plan.lease_us * 4), NULL, disconnect_later, n->session, 0);
     else if (chance(s, 500)) sim_at(s, spread(s, s->plan.latency_us), NULL, disconnect_later, n->session, 0);
     else disconnect(n->session, s);
     world_reboot(n);

@@ -21,7 +21,7 @@
 
 #define STACK (256 * 1024)
 
-/* ---- fibers ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- fibers ---------------------------------------------------------------------------------------------------------------- */
 
 typedef struct fiber {
     struct fiber *next;
@@ -128,7 +128,7 @@ static void fiber_free(fiber *f)
     free_fibers = f;
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct row_lock {
     list of_row, of_tx;
@@ -154,10 +154,7 @@ row *rows_find_task(rows *db, pawl_id id)
     return node ? container_of(node, row, by_id) : NULL;
 }
 
-static bool is_row(const row *r, int64_t id, const char *name)
-{
-    return r->id == id && (!name || strcmp(r->name, name) == 0);
-}
+static bool is_row(const row *r, int64_t id, const char *name) { return r->id == id && (!name || strcmp(r->name, name) == 0); }
 
 row *rows_get(rows *db, row_table table, int64_t id, const char *name)
 {
@@ -177,7 +174,7 @@ row *rows_get(rows *db, row_table table, int64_t id, const char *name)
     return r;
 }
 
-/* ---- locks ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- locks ----------------------------------------------------------------------------------------------------------------- */
 
 static bool conflict(const row_lock *a, const row_lock *b) { return a->tx != b->tx && (a->exclusive || b->exclusive); }
 
@@ -260,7 +257,7 @@ static void clear_visits(rows *db)
 
 static bool alive(const tx *t) { return !t->killed && !t->deadlocked; }
 
-bool tx_step(tx *t)
+bool rowtx_step(tx *t)
 {
     sim *s = t->db->sim;
     if (!alive(t)) return false;
@@ -289,9 +286,9 @@ static bool wait_for_lock(tx *t, row_lock *l)
     return alive(t);
 }
 
-bool tx_lock(tx *t, row *r, bool exclusive)
+bool rowtx_lock(tx *t, row *r, bool exclusive)
 {
-    if (!tx_step(t)) return false;
+    if (!rowtx_step(t)) return false;
     row_lock *held = lock_of(t, r);
     if (held && (held->exclusive || !exclusive)) return true;
     CHECK(!held); /* nobody upgrades: that is how deadlocks are made */
@@ -310,15 +307,15 @@ bool tx_try_lock(tx *t, row *r)
     return l->granted;
 }
 
-/* ---- transactions ------------------------------------------------------------------------------------------------------------------- */
+/* ---- transactions ---------------------------------------------------------------------------------------------------------- */
 
-const row_data *tx_read(const tx *t, const row *r)
+const row_data *rowtx_read(const tx *t, const row *r)
 {
     if (r->draft && lock_of(t, r)) return r->draft;
     return &r->data;
 }
 
-row_data *tx_write(tx *t, row *r)
+row_data *rowtx_write(tx *t, row *r)
 {
     row_lock *l = lock_of(t, r);
     CHECK(l && l->granted && l->exclusive);
@@ -344,13 +341,13 @@ static void unlock_all(tx *t)
     while (!list_empty(&t->locks)) unlock(container_of(t->locks.next, row_lock, of_tx));
 }
 
-void tx_commit(tx *t)
+void rowtx_commit(tx *t)
 {
     end(t, true);
     unlock_all(t);
 }
 
-void tx_rollback(tx *t)
+void rowtx_rollback(tx *t)
 {
     end(t, false);
     unlock_all(t);
@@ -374,7 +371,7 @@ static void resume(sim *s, void *arg, int64_t number)
     run(arg);
 }
 
-void tx_start(rows *db, wire *w, tx_body body, void *arg)
+void rowtx_start(rows *db, wire *w, rowtx_body body, void *arg)
 {
     list *node = list_pop(&db->free_tx);
     tx *t = node ? container_of(node, tx, link) : sim_alloc(db->sim, sizeof *t);
@@ -390,7 +387,7 @@ void tx_start(rows *db, wire *w, tx_body body, void *arg)
     run(t);
 }
 
-void tx_kill(tx *t)
+void rowtx_kill(tx *t)
 {
     if (t->killed) return;
     t->killed = true;

@@ -1,6 +1,7 @@
-/* A tiny database in the manner of a server: rows with a committed version and a draft of the transaction that is writing them,
- * shared and exclusive row locks with first come, first served, deadlock detection, and transactions that are interrupted between
- * any two steps. Each transaction runs on a stack of its own (a fiber); whenever it steps or waits, the rest of the world goes on.
+/* A tiny database in the manner of a server: rows with a committed version and a draft of the transaction that is writing
+ * them, shared and exclusive row locks with first come, first served, deadlock detection, and transactions that are
+ * interrupted between any two steps. Each transaction runs on a stack of its own (a fiber); whenever it steps or waits, the
+ * rest of the world goes on.
  *
  * Reads see what is committed, and the transaction's own drafts: read committed. What was read may have changed at the next step
  * unless its row is locked.
@@ -20,7 +21,7 @@ typedef union row_data {
         bool exists, dead;
         const session *session;
         int64_t lease_us;
-        int marked;         /* when it died: how many of its tasks bore the start mark */
+        int marked; /* when it died: how many of its tasks bore the start mark */
         bool counted;
     } life;
     struct {
@@ -36,7 +37,7 @@ typedef union row_data {
         pawl_id task;
     } key;
     struct {
-        pawl_state state;   /* NONE: no such task */
+        pawl_state state; /* NONE: no such task */
         pawl_body *body;
         int64_t fence, run_at_us, node;
         int runs, failures, rescues, interruptions, counted;
@@ -52,18 +53,18 @@ typedef union row_data {
 } row_data;
 
 typedef struct row {
-    list link;              /* of its table, in the order of birth */
-    map_node by_id;         /* tasks */
+    list link;      /* of its table, in the order of birth */
+    map_node by_id; /* tasks */
     row_table table;
-    int64_t id;             /* within the table */
-    const char *name;       /* queues and keys */
-    row_data data;          /* committed */
-    row_data *draft;        /* of the transaction that holds it exclusively; NULL: none */
-    list locks;             /* granted and waiting, in order */
+    int64_t id;       /* within the table */
+    const char *name; /* queues and keys */
+    row_data data;    /* committed */
+    row_data *draft;  /* of the transaction that holds it exclusively; NULL: none */
+    list locks;       /* granted and waiting, in order */
 } row;
 
 typedef struct tx tx;
-typedef void (*tx_body)(tx *t, void *arg);
+typedef void (*rowtx_body)(tx *t, void *arg);
 
 typedef struct rows {
     sim *sim;
@@ -77,30 +78,31 @@ struct tx {
     list link;
     rows *db;
     wire *wire;
-    int64_t now_us;         /* the store's time when it began */
+    int64_t now_us; /* the store's time when it began */
     list locks;
     struct row_lock *waiting;
     bool killed, deadlocked, asleep;
     int visited;
     struct fiber *fiber;
-    tx_body body;
+    rowtx_body body;
     void *arg;
 };
 
 void rows_init(rows *db, sim *s);
 void rows_done(rows *db);
-row *rows_get(rows *db, row_table table, int64_t id, const char *name); /* made if it is not there: a row that does not exist yet */
-row *rows_find_task(rows *db, pawl_id id);                               /* NULL: none */
+row *rows_get(rows *db, row_table table, int64_t id,
+              const char *name);           /* made if it is not there: a row that does not exist yet */
+row *rows_find_task(rows *db, pawl_id id); /* NULL: none */
 
-void tx_start(rows *db, wire *w, tx_body body, void *arg);
+void rowtx_start(rows *db, wire *w, rowtx_body body, void *arg);
 /* These return false when the transaction cannot go on (killed, or the victim of a deadlock): roll back and return. */
-bool tx_step(tx *t);                                /* others may do something now */
-bool tx_lock(tx *t, row *r, bool exclusive);
-bool tx_try_lock(tx *t, row *r);                    /* exclusively, or not at all: SKIP LOCKED. false says nothing more */
-const row_data *tx_read(const tx *t, const row *r); /* valid until the next step */
-row_data *tx_write(tx *t, row *r);                  /* it holds the row exclusively */
-void tx_commit(tx *t);
-void tx_rollback(tx *t);
-void tx_kill(tx *t);
+bool rowtx_step(tx *t); /* others may do something now */
+bool rowtx_lock(tx *t, row *r, bool exclusive);
+bool tx_try_lock(tx *t, row *r);                       /* exclusively, or not at all: SKIP LOCKED. false says nothing more */
+const row_data *rowtx_read(const tx *t, const row *r); /* valid until the next step */
+row_data *rowtx_write(tx *t, row *r);                  /* it holds the row exclusively */
+void rowtx_commit(tx *t);
+void rowtx_rollback(tx *t);
+void rowtx_kill(tx *t);
 
 #endif

@@ -6,7 +6,7 @@
  *   load.c      callers and handlers: what is asked of the engine, how runs go
  *   wire.c      calls between a node and the store: delays, errors, lost answers, copies that arrive late
  *   rows.c      a tiny database: rows, locks, transactions that are interrupted between any two steps
- *   rowstore.c  the store contract on rows.c (mode b)
+ *   rowstore.c  the store contract on rows.c (mode b); rowstore_batch.c: its operations
  *   judge.c     the model: what the store must hold and what cores may do; every promise is checked here
  *   trace.c     the history that is printed
  *
@@ -35,7 +35,7 @@ typedef struct sim_node sim_node;
 typedef struct wire wire;
 struct rowstore;
 
-/* ---- trace.c ----------------------------------------------------------------------------------------------------------------- */
+/* ---- trace.c --------------------------------------------------------------------------------------------------------------- */
 
 /* One line of history. In fmt: %d a number, %s a text that lives for ever, %t a task's id, %u a duration in microseconds. */
 void trace_put(sim *s, const sim_node *n, const char *fmt, const int64_t args[8]);
@@ -47,34 +47,35 @@ void trace_dump(const sim *s); /* the last lines, to standard error */
 _Noreturn void broken(sim *s, const char *promise, const char *fmt, ...) PAWL_PRINTF(3, 4);
 const char *trace_id(const sim *s, pawl_id id); /* "#12": the 12th task stored */
 
-/* ---- the plan of a seed --------------------------------------------------------------------------------------------------------- */
+/* ---- the plan of a seed ---------------------------------------------------------------------------------------------------- */
 
 typedef struct plan {
     int nodes;
-    int64_t chaos_us;          /* how long the first phase lasts */
-    int asks;                  /* how many calls the callers make in it */
-    int64_t lease_us;          /* typical */
-    int64_t latency_us;        /* typical, of the store */
-    int64_t step_us;           /* mode b: typical, between two steps of a transaction */
-    bool hot;                  /* few queues, few keys, much to do at once */
-    bool alike;                /* every node serves everything */
-    int queues, keys;          /* in use */
+    int64_t chaos_us;   /* how long the first phase lasts */
+    int asks;           /* how many calls the callers make in it */
+    int64_t lease_us;   /* typical */
+    int64_t latency_us; /* typical, of the store */
+    int64_t step_us;    /* mode b: typical, between two steps of a transaction */
+    bool hot;           /* few queues, few keys, much to do at once */
+    bool alike;         /* every node serves everything */
+    int queues, keys;   /* in use */
     /* Of 1000 calls to the store, how many: */
     int before, after, nothing, lost, late, slow, killed;
     /* How many, in the whole phase: */
     int outages, crashes, sleeps, jumps, stops, drains;
-    bool noisy_wakes;          /* every write of another node wakes */
-    bool keep_sessions;        /* a crashed process may leave its session open: nobody can prove its death */
+    bool noisy_wakes;   /* every write of another node wakes */
+    bool keep_sessions; /* a crashed process may leave its session open: nobody can prove its death */
     bool outage_all;
-    int poison;                /* of 1000 tasks, how many kill their process */
-    int long_runs, rude;       /* of 1000 runs: longer than a lease; deaf to being stopped */
+    int poison;                                                /* of 1000 tasks, how many kill their process */
+    int long_runs, rude;                                       /* of 1000 runs: longer than a lease; deaf to being stopped */
     int spawns, cancels, pauses, bulks, give_ups, retries_off; /* of 1000 */
-    int key_share;             /* of 1000 tasks, how many have a key */
+    int key_share;                                             /* of 1000 tasks, how many have a key */
     int lanes;
     bool tiny_batches, depth_limits, one_shots;
+    int no_memory; /* of 1000 allocations of a core, how many fail */
 } plan;
 
-/* ---- the world ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the world ------------------------------------------------------------------------------------------------------------- */
 
 typedef void (*event_fn)(sim *s, void *arg, int64_t n);
 
@@ -84,7 +85,7 @@ typedef struct event {
     event_fn fn;
     void *arg;
     int64_t n;
-    sim_node *node;  /* NULL: nobody's. Else it waits while the node sleeps and vanishes with its life */
+    sim_node *node; /* NULL: nobody's. Else it waits while the node sleeps and vanishes with its life */
     int life;
 } event;
 
@@ -94,17 +95,17 @@ typedef enum sim_phase { PHASE_CHAOS, PHASE_HEAL, PHASE_IDLE } sim_phase;
 typedef struct session {
     pawl_store *store; /* mode a */
     bool open;
-    int calls;         /* on their way */
+    int calls; /* on their way */
     list link;
 } session;
 
-/* One thing somebody wants done: a dispatch of one task, a cancel, ... An ask is one try; its number travels in the payload (or in
- * `by`), so the judge knows it when it sees it at the store. */
+/* One thing somebody wants done: a dispatch of one task, a cancel, ... An ask is one try; its number travels in the payload
+ * (or in `by`), so the judge knows it when it sees it at the store. */
 typedef struct ask {
     pawl_op_kind kind;
-    int item;              /* INSERT */
-    pawl_id id;            /* INSERT: handed back after UNKNOWN, or 0; else the task */
-    int queue;             /* QUEUE */
+    int item;   /* INSERT */
+    pawl_id id; /* INSERT: handed back after UNKNOWN, or 0; else the task */
+    int queue;  /* QUEUE */
     bool pause;
     bool committed, answered, spawned;
     pawl_status status;    /* once answered */
@@ -114,12 +115,12 @@ typedef struct ask {
 
 /* A task that somebody wants, however often they try. */
 typedef struct item {
-    int type, queue, key;  /* key -1: none */
+    int type, queue, key; /* key -1: none */
     int priority, max_attempts;
     int64_t delay_us, timeout_us;
     bool poison, spawned;
     int tries, snoozes;
-    pawl_id id;            /* stored as; 0: not that we know */
+    pawl_id id; /* stored as; 0: not that we know */
 } item;
 
 typedef struct sim_request {
@@ -138,12 +139,13 @@ typedef struct sim_run {
     core_task *task;
     pawl_id id;
     int64_t fence;
-    int ask;               /* whose body it got */
+    int ask; /* whose body it got */
     bool in_worker, ended, told_lost, rude, kills;
-    bool cancel_known;     /* its node was told by the store that a cancel is asked */
+    bool calm;         /* it began when no fault was left */
+    bool cancel_known; /* its node was told by the store that a cancel is asked */
     pawl_stop_reason told;
-    unsigned told_all;     /* bits: every reason it was told */
-    int turn;              /* events of an earlier turn mean nothing */
+    unsigned told_all; /* bits: every reason it was told */
+    int turn;          /* events of an earlier turn mean nothing */
     core_outcome outcome;
     pawl_op spawns[2];
 } sim_run;
@@ -151,62 +153,65 @@ typedef struct sim_run {
 struct sim_node {
     sim *sim;
     int index;
-    int life;              /* which start of a process this is */
-    bool up;               /* there is a process */
-    bool asleep;           /* and it is stopped */
-    bool tick_first;       /* waking up, it looks at its clock first */
+    int life;        /* which start of a process this is */
+    bool up;         /* there is a process */
+    bool asleep;     /* and it is stopped */
+    bool tick_first; /* waking up, it looks at its clock first */
     bool started, draining, stopping, stopped, one_shot;
     core *core;
     session *session;
     int64_t mono_offset_us, wall_offset_us;
     int64_t tick_at;
-    int64_t deadline;      /* of core, as last seen */
+    int64_t deadline; /* of core, as last seen */
     int64_t outage_until, woke_at;
-    int64_t trouble_at;    /* when the store last failed it */
+    int64_t trouble_at; /* when the store last failed it */
     list runs, requests;
     wire *calls[CORE_CALL_KINDS][LANES_MAX]; /* unanswered */
     int workers[QUEUES], capacity[QUEUES];
-    uint32_t types;        /* bits */
+    uint32_t types; /* bits */
     bool any_type;
     int64_t lease_us;
     pawl_allocator allocator;
-    int64_t blocks;        /* allocated and not released */
+    bool allocs_fail; /* unless it is the simulator that allocates */
+    int64_t blocks;   /* allocated and not released */
     int64_t calls_made;
     int64_t failed_since, failed_calls; /* for storms: failed calls within a second */
     bool wake_pending;
 };
 
 /* What happened, for the summary: a simulator that never meets a fault proves nothing. */
-#define STATS_TABLE(X)                                                                                                      \
-    X(CALLS, "store calls") X(TASKS, "tasks stored") X(BORN, "born leased") X(RUNS, "runs") X(STALE, "stale operations")     \
-    X(REPLAYS, "batches answered from receipts") X(UNKNOWN, "unknown answers to callers") X(RESCUES, "leases rescued")       \
-    X(POISONED, "poisoned tasks") X(TAKEN_BACK, "leases taken back") X(RETURNED, "unknown leases given back")                \
-    X(OVERLAPS, "runs outlived by their lease") X(CRASHES, "crashes") X(SLEEPS, "sleeps") X(STOPS, "stops")                  \
-    X(OUTAGES, "outages") X(WAITS, "lock waits") X(DEADLOCKS, "deadlocks") X(NUMBERS, "node numbers taken")
+#define STATS_TABLE(X)                                                                                                     \
+    X(CALLS, "store calls")                                                                                                \
+    X(TASKS, "tasks stored") X(BORN, "born leased") X(RUNS, "runs") X(STALE, "stale operations")                           \
+        X(REPLAYS, "batches answered from receipts") X(UNKNOWN, "unknown answers to callers") X(RESCUES, "leases rescued") \
+            X(POISONED, "poisoned tasks") X(TAKEN_BACK, "leases taken back") X(RETURNED, "unknown leases given back")      \
+                X(OVERLAPS, "runs outlived by their lease") X(CRASHES, "crashes") X(SLEEPS, "sleeps") X(STOPS, "stops")    \
+                    X(OUTAGES, "outages") X(WAITS, "lock waits") X(DEADLOCKS, "deadlocks") X(NUMBERS, "node numbers taken")
 
 typedef enum stat {
 #define X(name, text) STAT_##name,
     STATS_TABLE(X)
 #undef X
-    STATS_COUNT
+        STATS_COUNT
 } stat;
 
 struct sim {
     uint64_t seed;
-    bool rows;             /* mode b */
+    bool rows; /* mode b */
     bool trace;
     plan plan;
     rng random;
-    int64_t now;           /* virtual microseconds since the start; never goes back */
-    int64_t wall_shift;    /* of the store's machine's wall clock */
+    int64_t now;        /* virtual microseconds since the start; never goes back */
+    int64_t wall_shift; /* of the store's machine's wall clock */
     sim_phase phase;
+    int64_t calm_at; /* from then on no fault is left, not even an old one */
     uint64_t seq;
-    event *events;         /* a binary heap by (at, seq) */
+    event *events; /* a binary heap by (at, seq) */
     size_t events_count, events_room;
     int64_t steps;
 
     sim_node nodes[NODES_MAX];
-    virtual_clock clock;   /* mode a: what the memory store sees */
+    virtual_clock clock; /* mode a: what the memory store sees */
     pawl_store *observer;
     struct rowstore *rowstore;
     list sessions;
@@ -229,7 +234,7 @@ struct sim {
         int64_t args[8];
     } history[512];
     uint64_t history_count;
-    struct block *blocks;  /* of sim_alloc */
+    struct block *blocks; /* of sim_alloc */
 
     int64_t stats[STATS_COUNT];
 };
@@ -240,13 +245,13 @@ extern const char *const key_names[KEYS];
 
 /* world.c */
 void world_run(uint64_t seed, bool rows, bool trace, int64_t stats[STATS_COUNT]); /* one history, from start to finish */
-const sim *world_current(void);                         /* for the report of a failed assertion; NULL: none */
-void world_reboot(sim_node *n);                         /* in a while */
-void *sim_alloc(sim *s, size_t size);                   /* zeroed, lives as long as the seed */
+const sim *world_current(void);       /* for the report of a failed assertion; NULL: none */
+void world_reboot(sim_node *n);       /* in a while */
+void *sim_alloc(sim *s, size_t size); /* zeroed, lives as long as the seed */
 void sim_at(sim *s, int64_t delay_us, sim_node *n, event_fn fn, void *arg, int64_t number);
 bool chance(sim *s, int per_mille);
-int64_t between(sim *s, int64_t low, int64_t high);     /* inclusive */
-int64_t spread(sim *s, int64_t typical_us);             /* mostly near, sometimes far below, seldom far above */
+int64_t between(sim *s, int64_t low, int64_t high); /* inclusive */
+int64_t spread(sim *s, int64_t typical_us);         /* mostly near, sometimes far below, seldom far above */
 static inline int64_t store_wall(const sim *s) { return WALL_BASE + s->now + s->wall_shift; }
 
 /* node.c */
@@ -255,12 +260,12 @@ void node_crash(sim_node *n);
 void node_sleep(sim_node *n, int64_t for_us);
 void node_stop(sim_node *n);
 void node_drain(sim_node *n);
-void node_pump(sim_node *n);                            /* carries out what core wants */
+void node_pump(sim_node *n); /* carries out what core wants */
 void node_tick(sim_node *n);
-void node_gone(sim_node *n);                            /* end of the process, memory checked */
+void node_gone(sim_node *n); /* end of the process, memory checked */
 void node_wake_others(sim *s, const session *committer);
 core_time node_time(const sim_node *n);
-int node_runs(const sim_node *n, int queue);            /* workers in use; queue -1: all */
+int node_runs(const sim_node *n, int queue); /* workers in use; queue -1: all */
 
 /* load.c */
 void load_start(sim *s);
@@ -269,40 +274,40 @@ void load_drop(sim_node *n, core_request *r);
 void load_run(sim_node *n, core_task *t);
 void load_stop_run(sim_node *n, core_task *t, pawl_stop_reason reason);
 void load_settled(sim_node *n, core_task *t, core_settled how);
-void load_forget(sim_node *n);                          /* the process is gone: its callers and runs too */
-void load_heal(sim *s);                                 /* resumes what is paused */
+void load_forget(sim_node *n); /* the process is gone: its callers and runs too */
+void load_heal(sim *s);        /* resumes what is paused */
 void load_idle_work(sim *s);
-int ask_of_body(const sim *s, const pawl_body *body);   /* -1: none of ours */
+int ask_of_body(const sim *s, const pawl_body *body); /* -1: none of ours */
 int ask_of_by(const char *by);
 
 /* wire.c */
 void wire_send(sim_node *n, core_call *call);
-void wire_cut(sim_node *n);                             /* the process is gone: answers go nowhere, some calls go on */
-void wire_executed(wire *w);                            /* its effect has happened (mode b: at the commit) */
+void wire_cut(sim_node *n);  /* the process is gone: answers go nowhere, some calls go on */
+void wire_executed(wire *w); /* its effect has happened (mode b: at the commit) */
 void wire_free_all(sim *s);
 struct wire {
     list link;
     sim *sim;
-    sim_node *node;        /* NULL: nobody waits any more */
+    sim_node *node; /* NULL: nobody waits any more */
     int life;
     session *session;
     core_call *original;
-    core_call call;        /* what travels: a deep copy */
+    core_call call; /* what travels: a deep copy */
     pawl_arena *arena;
     int fate;
     bool executed, done, answered;
     int64_t serial;
-    void *tx;              /* mode b */
+    void *tx; /* mode b */
     int node_index;
 };
 
 /* rowstore.c */
 struct rowstore *rowstore_new(sim *s);
 void rowstore_free(struct rowstore *rs);
-void rowstore_start(struct rowstore *rs, wire *w);      /* begins the call; wire_finished comes later */
-void rowstore_kill(struct rowstore *rs, wire *w);       /* its connection breaks: rolled back at its next step */
+void rowstore_start(struct rowstore *rs, wire *w); /* begins the call; wire_finished comes later */
+void rowstore_kill(struct rowstore *rs, wire *w);  /* its connection breaks: rolled back at its next step */
 bool rowstore_peek(struct rowstore *rs, pawl_id id, pawl_state *state, int64_t *fence);
-void wire_finished(wire *w);                            /* mode b: committed or rolled back, call.status says */
+void wire_finished(wire *w); /* mode b: committed or rolled back, call.status says */
 
 /* judge.c */
 struct judge *judge_new(sim *s);
@@ -319,7 +324,7 @@ int judge_unfinished(const sim *s);
 int judge_leases(const sim *s);
 bool judge_paused(const sim *s, int queue);
 void judge_final(sim *s);
-int judge_alias(const sim *s, pawl_id id);              /* 0: never stored */
-pawl_id judge_some_task(sim *s);                        /* 0: none yet */
+int judge_alias(const sim *s, pawl_id id); /* 0: never stored */
+pawl_id judge_some_task(sim *s);           /* 0: none yet */
 
 #endif

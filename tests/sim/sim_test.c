@@ -2,10 +2,9 @@
  *
  *   sim_test [--seed N] [--count N] [--mode a|b|both] [--seconds N] [--replay FILE] [--trace]
  *
- * Runs seeds N, N+1, ... in mode a (whole batches on the memory store), b (single operations on rows with locks) or both, and stops at
- * the first that breaks a promise: it prints the promise, the last lines of the history and how to run it again. --seconds ends
- * after that time instead of after --count seeds. --replay runs the "seed mode" lines of a file.
- */
+ * Runs seeds N, N+1, ... in mode a (whole batches on the memory store), b (single operations on rows with locks) or both, and
+ * stops at the first that breaks a promise: it prints the promise, the last lines of the history and how to run it again.
+ * --seconds ends after that time instead of after --count seeds. --replay runs the "seed mode" lines of a file. */
 #include "sim.h"
 #include <getopt.h>
 #include <signal.h>
@@ -45,16 +44,30 @@ static void report(int signal_number)
 
 static bool parse(int argc, char **argv, options *o)
 {
-    static const struct option longs[] = {{"seed", 1, NULL, 's'},    {"count", 1, NULL, 'c'},  {"mode", 1, NULL, 'm'}, {"seconds", 1, NULL, 't'},
-                                          {"replay", 1, NULL, 'r'}, {"trace", 0, NULL, 'v'}, {NULL, 0, NULL, 0}};
+    static const struct option longs[] = {{"seed", 1, NULL, 's'},    {"count", 1, NULL, 'c'},  {"mode", 1, NULL, 'm'},
+                                          {"seconds", 1, NULL, 't'}, {"replay", 1, NULL, 'r'}, {"trace", 0, NULL, 'v'},
+                                          {NULL, 0, NULL, 0}};
     bool counted = false;
     *o = (options){.seed = 1, .count = 100, .a = true, .b = true};
     for (int c; (c = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
         switch (c) {
-        case 's': o->seed = strtoull(optarg, NULL, 10); if (!counted) o->count = 1; break;
-        case 'c': o->count = strtoull(optarg, NULL, 10); counted = true; break;
-        case 't': o->seconds = strtoll(optarg, NULL, 10); o->count = UINT64_MAX; counted = true; break;
-        case 'm': o->a = strcmp(optarg, "b") != 0; o->b = strcmp(optarg, "a") != 0; break;
+        case 's':
+            o->seed = strtoull(optarg, NULL, 10);
+            if (!counted) o->count = 1;
+            break;
+        case 'c':
+            o->count = strtoull(optarg, NULL, 10);
+            counted = true;
+            break;
+        case 't':
+            o->seconds = strtoll(optarg, NULL, 10);
+            o->count = UINT64_MAX;
+            counted = true;
+            break;
+        case 'm':
+            o->a = strcmp(optarg, "b") != 0;
+            o->b = strcmp(optarg, "a") != 0;
+            break;
         case 'r': o->replay = optarg; break;
         case 'v': o->trace = true; break;
         default: return false;

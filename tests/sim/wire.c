@@ -1,5 +1,5 @@
-/* Calls on their way between a node and the store. What travels is a copy: a call may still be executed when its node has been told
- * that the outcome is unknown, and even when the node is gone.
+/* Calls on their way between a node and the store. What travels is a copy: a call may still be executed when its node has been
+ * told that the outcome is unknown, and even when the node is gone.
  *
  *   fate      executed   answer
  *   FINE      yes        as it is, after a usual delay
@@ -19,12 +19,18 @@ enum { FINE, SLOW, BEFORE, NOTHING, AFTER, LOST, LATE, KILLED };
 
 #define FAILED_MOST 150 /* within a second */
 
-static const char *const fate_names[] = {"", " (slow)", " (fails before)", " (nothing, unknown)", " (done, unknown)", " (answer lost)",
-                                         " (unknown, then done)", " (connection breaks)"};
-static const char *const kind_names[CORE_CALL_KINDS] = {"", "register", "leave", "ids", "apply", "claim", "renew", "held", "rescue",
-                                                        "sweep"};
+static const char *const fate_names[] = {"",
+                                         " (slow)",
+                                         " (fails before)",
+                                         " (nothing, unknown)",
+                                         " (done, unknown)",
+                                         " (answer lost)",
+                                         " (unknown, then done)",
+                                         " (connection breaks)"};
+static const char *const kind_names[CORE_CALL_KINDS] = {"",      "register", "leave", "ids",    "apply",
+                                                        "claim", "renew",    "held",  "rescue", "sweep"};
 
-/* ---- copies ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------------------------------------- */
 
 static pawl_bytes copy_bytes(pawl_arena *a, pawl_bytes b)
 {
@@ -181,7 +187,7 @@ static void return_call(core_call *from, core_call *to)
     }
 }
 
-/* ---- wires ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- wires ----------------------------------------------------------------------------------------------------------------- */
 
 static wire *wire_new(sim *s)
 {
@@ -221,7 +227,8 @@ static void failed(sim_node *n)
         n->failed_since = s->now;
         n->failed_calls = 0;
     }
-    if (++n->failed_calls > FAILED_MOST) broken(s, "no storms", "node %d made %d calls that failed within a second", n->index, FAILED_MOST);
+    if (++n->failed_calls > FAILED_MOST)
+        broken(s, "no storms", "node %d made %d calls that failed within a second", n->index, FAILED_MOST);
 }
 
 static void answer(sim *s, void *arg, int64_t status)
@@ -236,7 +243,9 @@ static void answer(sim *s, void *arg, int64_t status)
     to->err.status = to->status;
     snprintf(to->err.message, sizeof to->err.message, "simulated");
     if (to->status == PAWL_OK) {
+        n->allocs_fail = false; /* a store without memory would have said so */
         return_call(&w->call, to);
+        n->allocs_fail = true;
         judge_delivered(n, w);
     }
     w->answered = true;
@@ -306,7 +315,7 @@ static void break_connection(sim *s, void *arg, int64_t serial)
     if (w->serial == serial && w->tx && !w->done) rowstore_kill(s->rowstore, w);
 }
 
-/* ---- sending ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------------------------------------- */
 
 static int draw_fate(sim *s)
 {
@@ -358,7 +367,8 @@ void wire_send(sim_node *n, core_call *call)
 {
     sim *s = n->sim;
     judge_sent(n, call);
-    if (n->calls[call->kind][call->lane]) broken(s, "one call of a kind", "node %d sends a second %s", n->index, kind_names[call->kind]);
+    if (n->calls[call->kind][call->lane])
+        broken(s, "one call of a kind", "node %d sends a second %s", n->index, kind_names[call->kind]);
     wire *w = wire_new(s);
     w->node = n;
     w->node_index = n->index;

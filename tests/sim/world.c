@@ -14,14 +14,14 @@
 
 #define HEAL_MOST_US (6 * PAWL_HOUR)
 #define IDLE_US (20 * PAWL_MINUTE)
-#define IDLE_CALLS 12          /* of one node, in that time */
-#define STEPS_MOST 2000000     /* events of one history: beyond that something spins */
+#define IDLE_CALLS 12      /* of one node, in that time */
+#define STEPS_MOST 2000000 /* events of one history: beyond that something spins */
 
 const char *const queue_names[QUEUES] = {"default", "mail", "bulk"};
 const char *const type_names[TYPES] = {"alpha", "beta", "gamma", "delta"};
 const char *const key_names[KEYS] = {"k0", "k1", "k2", "k3"};
 
-/* ---- small things ------------------------------------------------------------------------------------------------------------ */
+/* ---- small things ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct block {
     struct block *next;
@@ -59,7 +59,7 @@ int64_t spread(sim *s, int64_t typical_us)
     }
 }
 
-/* ---- events -------------------------------------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------------------------------------- */
 
 static bool earlier(const event *a, const event *b) { return a->at != b->at ? a->at < b->at : a->seq < b->seq; }
 
@@ -137,7 +137,7 @@ static bool step(sim *s, int64_t until)
     return true;
 }
 
-/* ---- faults -------------------------------------------------------------------------------------------------------------------- */
+/* ---- faults ---------------------------------------------------------------------------------------------------------------- */
 
 static sim_node *any_node(sim *s) { return &s->nodes[rng_below(&s->random, (uint64_t)s->plan.nodes)]; }
 
@@ -225,7 +225,7 @@ static void plan_faults(sim *s)
     scatter(s, s->plan.drains, fault_drain);
 }
 
-/* ---- the plan ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the plan -------------------------------------------------------------------------------------------------------------- */
 
 /* Zero in most seeds, else up to `most`. */
 static int sometimes(sim *s, int per_mille, int most) { return chance(s, per_mille) ? (int)between(s, 1, most) : 0; }
@@ -264,6 +264,7 @@ static void plan_load(sim *s, plan *p)
     p->tiny_batches = chance(s, 300);
     p->depth_limits = !s->rows && chance(s, 150);
     p->one_shots = chance(s, 200);
+    p->no_memory = sometimes(s, 150, 40);
 }
 
 static void plan_seed(sim *s)
@@ -284,15 +285,17 @@ static void plan_seed(sim *s)
     p->lanes = chance(s, 500) ? 1 : (int)between(s, 1, LANES_MAX);
     plan_calls(s, p);
     plan_load(s, p);
-    NOTE(s, NULL, "plan: %d nodes, lease %u, latency %u, chaos %u, %d asks, %d lanes", p->nodes, p->lease_us, p->latency_us, p->chaos_us,
-         p->asks, p->lanes);
-    NOTE(s, NULL, "of 1000 calls: before %d after %d nothing %d lost %d late %d slow %d killed %d", p->before, p->after, p->nothing,
-         p->lost, p->late, p->slow, p->killed);
-    NOTE(s, NULL, "in all: outages %d crashes %d sleeps %d jumps %d stops %d drains %d; poison %d keys %d", p->outages, p->crashes,
-         p->sleeps, p->jumps, p->stops, p->drains, p->poison, p->key_share);
+    NOTE(s, NULL, "plan: %d nodes, lease %u, latency %u, chaos %u, %d asks, %d lanes", p->nodes, p->lease_us, p->latency_us,
+         p->chaos_us, p->asks, p->lanes);
+    NOTE(s, NULL, "of 1000 calls: before %d after %d nothing %d lost %d late %d slow %d killed %d", p->before, p->after,
+         p->nothing, p->lost, p->late, p->slow, p->killed);
+    NOTE(s, NULL, "in all: outages %d crashes %d sleeps %d jumps %d stops %d drains %d; poison %d keys %d", p->outages,
+         p->crashes, p->sleeps, p->jumps, p->stops, p->drains, p->poison, p->key_share);
+    NOTE(s, NULL, "of 1000: allocations failing %d, long runs %d, deaf %d, give-ups %d; hot %d", p->no_memory, p->long_runs,
+         p->rude, p->give_ups, p->hot);
 }
 
-/* ---- phases ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- phases ---------------------------------------------------------------------------------------------------------------- */
 
 static void boot_late(sim *s, void *arg, int64_t number)
 {
@@ -319,7 +322,7 @@ static void begin(sim *s)
 static void stop_faults(plan *p)
 {
     p->before = p->after = p->nothing = p->lost = p->late = p->slow = p->killed = 0;
-    p->long_runs = p->rude = p->give_ups = 0;
+    p->long_runs = p->rude = p->give_ups = p->no_memory = 0;
     p->keep_sessions = false;
 }
 
@@ -335,6 +338,7 @@ static bool somebody_serves_all(const sim *s)
 static void heal(sim *s)
 {
     s->phase = PHASE_HEAL;
+    s->calm_at = s->now + 10 * s->plan.lease_us;
     stop_faults(&s->plan);
     s->outage_until = 0;
     NOTE(s, NULL, "---- heal: %d tasks unfinished", judge_unfinished(s));
@@ -358,8 +362,9 @@ static void until_quiet(sim *s)
     int64_t until = s->now + HEAL_MOST_US;
     while (!quiet(s)) {
         if (!step(s, until)) {
-            broken(s, "everything drains", "%d tasks unfinished, %d leases held, %d requests open %.0f minutes after the last fault",
-                   judge_unfinished(s), judge_leases(s), s->open_requests, (double)HEAL_MOST_US / 6e7);
+            broken(s, "everything drains",
+                   "%d tasks unfinished, %d leases held, %d requests open %.0f minutes after the last fault", judge_unfinished(s),
+                   judge_leases(s), s->open_requests, (double)HEAL_MOST_US / 6e7);
         }
     }
 }
@@ -368,9 +373,9 @@ static void until_quiet(sim *s)
 static void nobody_moves(sim *s)
 {
     int64_t settle = s->now + PAWL_MINUTE, until = settle + IDLE_US, calls[NODES_MAX];
-    while (step(s, settle)) { }
+    while (step(s, settle)) {}
     for (int i = 0; i < s->plan.nodes; i++) calls[i] = s->nodes[i].calls_made;
-    while (step(s, until)) { }
+    while (step(s, until)) {}
     for (int i = 0; i < s->plan.nodes; i++) {
         int64_t made = s->nodes[i].calls_made - calls[i];
         if (made > IDLE_CALLS) {
@@ -407,7 +412,7 @@ static void stop_all(sim *s)
     }
 }
 
-/* ---- a seed ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- a seed ---------------------------------------------------------------------------------------------------------------- */
 
 static sim *current;
 
@@ -425,8 +430,11 @@ static void create(sim *s)
         return;
     }
     s->clock = (virtual_clock){.now_us = store_wall(s), .boot_us = PAWL_HOUR};
-    pawl_store_options options = {.url = "memory:sim", .clock = clock_virtual(&s->clock), .allocator = alloc_default(),
-                                  .lease_us = 30 * PAWL_SECOND, .lock_wait_us = PAWL_SECOND};
+    pawl_store_options options = {.url = "memory:sim",
+                                  .clock = clock_virtual(&s->clock),
+                                  .allocator = alloc_default(),
+                                  .lease_us = 30 * PAWL_SECOND,
+                                  .lock_wait_us = PAWL_SECOND};
     if (store_open(&options, &s->observer, &err)) {
         fprintf(stderr, "sim_test: %s\n", err.message);
         exit(1);
@@ -463,6 +471,7 @@ void world_run(uint64_t seed, bool rows, bool trace, int64_t stats[STATS_COUNT])
     s->trace = trace;
     rng_init(&s->random, seed * 2 + rows);
     current = s;
+    s->calm_at = INT64_MAX;
     create(s);
     plan_seed(s);
     for (int i = 0; i < NODES_MAX; i++) {
@@ -470,7 +479,7 @@ void world_run(uint64_t seed, bool rows, bool trace, int64_t stats[STATS_COUNT])
         s->nodes[i].index = i;
     }
     begin(s);
-    while (step(s, s->plan.chaos_us)) { }
+    while (step(s, s->plan.chaos_us)) {}
     heal(s);
     until_quiet(s);
     idle(s);

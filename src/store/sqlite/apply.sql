@@ -9,6 +9,9 @@ COMMIT;
 -- name: use_wal
 PRAGMA journal_mode = WAL;
 
+-- name: journal_mode
+PRAGMA journal_mode;
+
 -- name: data_version
 PRAGMA data_version;
 

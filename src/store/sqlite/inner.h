@@ -187,6 +187,7 @@ void heartbeat_drop(tx *t, int64_t node);
 
 /* migrate.c */
 pawl_status migrate_judge(sqlite_store *s, bool no_migrate, bool shared, pawl_error *err); /* refuses what does not fit; writes nothing */
+bool migrate_done(sqlite_store *s, bool shared);                         /* nothing needs to be created or migrated */
 pawl_status migrate_open(sqlite_store *s, bool shared, pawl_error *err); /* creates or migrates. Before: a turn is held */
 pawl_status migrate_check(conn *c, const char *path, pawl_error *err); /* may this program use what is stored? */
 

@@ -125,12 +125,22 @@ pawl_status migrate_judge(sqlite_store *s, bool no_migrate, bool shared, pawl_er
     return status == PAWL_OK && f.schema > 0 ? migrate_check(c, s->path, err) : status;
 }
 
-static void remember_sharing(sqlite_store *s, bool shared)
+static bool is_wal(conn *c)
+{
+    query q = query_on(c, SQL_journal_mode);
+    bool wal = query_row(&q) && strcmp(get_text(&q), "wal") == 0;
+    query_end(&q);
+    return wal;
+}
+
+/* Whether everything is as this program wants it; then there is nothing to write. */
+bool migrate_done(sqlite_store *s, bool shared)
 {
     conn *c = &s->writer;
-    bool known = meta_int(c, "shared", 0) != 0;
-    if (shared && !known) meta_put(c, "shared", 1);
-    s->shared = shared || known;
+    found f;
+    if (!look(c, &f) || f.schema < sqlite_migrations_count || !is_wal(c)) return false;
+    s->shared = meta_int(c, "shared", 0) != 0;
+    return s->shared || !shared;
 }
 
 pawl_status migrate_open(sqlite_store *s, bool shared, pawl_error *err)
@@ -142,6 +152,7 @@ pawl_status migrate_open(sqlite_store *s, bool shared, pawl_error *err)
     }
     pawl_status status = migrate(s, err);
     if (status) return status;
-    remember_sharing(s, shared);
+    if (shared) meta_put(c, "shared", 1);
+    s->shared = shared || meta_int(c, "shared", 0) != 0;
     return c->rc ? conn_fail(c, "prepare", s->path, err) : PAWL_OK;
 }

@@ -59,6 +59,7 @@ static pawl_status begin(sqlite_store *s, conn *c, pawl_error *err)
     query_run(&q);
     pawl_status status = conn_version_moved(c) ? migrate_check(c, s->path, err) : PAWL_OK;
     if (status == PAWL_OK && c->rc) status = conn_fail(c, "read", s->path, err);
+    if (status) c->version = -1; /* look again next time */
     return status;
 }
 

@@ -175,9 +175,10 @@ static pawl_status set_path(sqlite_store *s, const conn *c, const char *path, pa
     return PAWL_OK;
 }
 
-static pawl_status migrate_in_turn(sqlite_store *s, const pawl_store_options *o, pawl_error *err)
+static pawl_status set_up_schema(sqlite_store *s, const pawl_store_options *o, pawl_error *err)
 {
     s->writer.busy_until_us = mono_us() + s->lock_wait_us;
+    if (migrate_done(s, o->shared_file)) return PAWL_OK;
     if (!sidecar_take_turn(&s->side, s->writer.busy_until_us))
         return err_set(err, PAWL_UNAVAILABLE, "could not open \"%s\": other processes are busy with it; try again", s->path);
     pawl_status status = migrate_open(s, o->shared_file, err);
@@ -193,7 +194,7 @@ static pawl_status open_to_write(sqlite_store *s, const pawl_store_options *o, c
     if (status == PAWL_OK) status = set_path(s, c, path, err);
     if (status == PAWL_OK) status = migrate_judge(s, o->no_migrate, o->shared_file, err);
     if (status == PAWL_OK) status = sidecar_open(&s->side, s->allocator, s->path, false, err);
-    if (status == PAWL_OK) status = migrate_in_turn(s, o, err);
+    if (status == PAWL_OK) status = set_up_schema(s, o, err);
 #ifdef PAWL_CANARY_PASSIVE_CHECKPOINT
     if (status == PAWL_OK) status = conn_open(&s->canary, s->allocator, path, CONN_WRITE, false, err);
 #endif

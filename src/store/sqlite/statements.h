@@ -5,7 +5,7 @@
 /* clang-format off */
 #define SQL_TABLE(X) \
     /* apply.sql */ \
-    X(begin) X(commit) X(use_wal) X(data_version) X(meta_get) X(meta_put) X(name_find) X(name_text) X(name_add) \
+    X(begin) X(commit) X(use_wal) X(journal_mode) X(data_version) X(meta_get) X(meta_put) X(name_find) X(name_text) X(name_add) \
     X(receipt_get) X(receipt_put) X(slot_add) X(rollup_get) X(rollup_put) \
     /* claim.sql */ \
     X(lane_next) X(lane_due) X(lane_future) X(lane_count) \

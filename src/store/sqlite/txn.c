@@ -33,7 +33,9 @@ static pawl_status check_schema(sqlite_store *s, pawl_error *err)
     conn *c = &s->writer;
     if (!conn_version_moved(c)) return PAWL_OK;
     atomic_store(&s->seen_version, c->version);
-    return migrate_check(c, s->path, err);
+    pawl_status status = migrate_check(c, s->path, err);
+    if (status) c->version = -1; /* look again next time */
+    return status;
 }
 
 pawl_status tx_begin(sqlite_store *s, tx *t, const char *what, pawl_error *err)
