@@ -55,7 +55,7 @@ static void number_cell(table *t, int64_t value, paint color)
     table_cell(t, value ? color : DIM, "%s", text);
 }
 
-bool queues_table(const cli *c, const pawl_stats *stats)
+static bool queues_table(const cli *c, const pawl_stats *stats)
 {
     static const char *const titles[] = {"PENDING", "DUE", "RUNNING", "DEAD"};
     table t;

@@ -2,9 +2,9 @@
 #include "runtime/runtime.h"
 
 /* Enters the engine for the rest of the function; `status` is its answer. */
-#define ENTER(p)                                         \
-    runtime *rt;                                         \
-    pawl_status status = handle_enter((p), &rt, err);    \
+#define ENTER(p)                                      \
+    runtime *rt;                                      \
+    pawl_status status = handle_enter((p), &rt, err); \
     if (status) return status
 #define LEAVE(p) return handle_leave(p), status
 
@@ -12,12 +12,13 @@ static pawl_status null(const char *what, pawl_error *err) { return err_set(err,
 
 static pawl_status not_inside(const runtime *rt, const char *function, pawl_error *err)
 {
-    if (work_inside == rt) return err_set(err, PAWL_MISUSE, "%s cannot be called from inside a handler of the same engine", function);
+    if (work_inside == rt)
+        return err_set(err, PAWL_MISUSE, "%s cannot be called from inside a handler of the same engine", function);
     if (loop_is_here(rt)) return err_set(err, PAWL_MISUSE, "%s cannot be called from a callback of the same engine", function);
     return PAWL_OK;
 }
 
-/* ---- open and close -------------------------------------------------------------------------------------------------------------- */
+/* ---- open and close ------------------------------------------------------------------------------------------------------ */
 
 pawl_status pawl_open(const pawl_options *options, pawl **out, pawl_error *err)
 {
@@ -105,7 +106,7 @@ pawl_status pawl_stop(pawl *p, pawl_error *err)
     LEAVE(p);
 }
 
-/* ---- inline mode --------------------------------------------------------------------------------------------------------------------- */
+/* ---- inline mode --------------------------------------------------------------------------------------------------------- */
 
 static pawl_status is_inline(const runtime *rt, const char *function, pawl_error *err)
 {
@@ -127,13 +128,14 @@ pawl_status pawl_advance(pawl *p, int64_t by_us, int64_t *count, pawl_error *err
     ENTER(p);
     status = is_inline(rt, "pawl_advance", err);
     if (!status && (by_us < 0 || by_us > INT64_C(36525) * PAWL_DAY))
-        status = err_set(err, PAWL_INVALID, "the clock cannot move by %lld us: forward, and less than a century", (long long)by_us);
+        status =
+            err_set(err, PAWL_INVALID, "the clock cannot move by %lld us: forward, and less than a century", (long long)by_us);
     int64_t runs = status ? 0 : inline_advance(rt, by_us);
     if (!status && count) *count = runs;
     LEAVE(p);
 }
 
-/* ---- dispatch ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- dispatch ------------------------------------------------------------------------------------------------------------ */
 
 pawl_status pawl_dispatch_full(pawl *p, const pawl_task *task, pawl_receipt *receipt, pawl_error *err)
 {
@@ -184,7 +186,7 @@ void pawl_committed(pawl *p)
     handle_leave(p);
 }
 
-/* ---- acting ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- acting -------------------------------------------------------------------------------------------------------------- */
 
 pawl_status pawl_pause(pawl *p, const char *queue, const char *by, pawl_error *err)
 {
@@ -236,7 +238,7 @@ pawl_status pawl_dead_ack(pawl *p, pawl_id id, const pawl_filter *filter, const 
     LEAVE(p);
 }
 
-/* ---- looking ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- looking ------------------------------------------------------------------------------------------------------------- */
 
 pawl_status pawl_get(pawl *p, pawl_id id, pawl_info **out, pawl_error *err)
 {
@@ -310,7 +312,8 @@ pawl_status pawl_backup(pawl *p, const char *path, pawl_backup_fn progress, void
 {
     ENTER(p);
     if (!path || !path[0]) status = null("the path", err);
-    else if (!rt->store->type->backup) status = err_set(err, PAWL_UNSUPPORTED, "%s has no backup: nothing of it outlives the process", rt->url);
+    else if (!rt->store->type->backup)
+        status = err_set(err, PAWL_UNSUPPORTED, "%s has no backup: nothing of it outlives the process", rt->url);
     else status = rt->store->type->backup(rt->store, path, progress, ctx, err);
     LEAVE(p);
 }

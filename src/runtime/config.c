@@ -1,7 +1,7 @@
 /* Options, queues and handlers: their ranges and defaults, and copies of what they point to.
  *
- * Defaults stand in one table below. Queues and handlers are told to the core at once; after the first start they stay as they are,
- * and are read without a lock from then on.
+ * Defaults stand in one table below. Queues and handlers are told to the core at once; after the first start they stay as they
+ * are, and are read without a lock from then on.
  */
 #include "base/rand.h"
 #include "runtime/runtime.h"
@@ -16,9 +16,12 @@
 #define LONGEST_US (INT64_C(36525) * PAWL_DAY)
 #define PAYLOAD_MOST ((size_t)64 << 20)
 
-static pawl_status no_memory(pawl_error *err) { return err_set(err, PAWL_NO_MEMORY, "could not keep the configuration: out of memory"); }
+static pawl_status no_memory(pawl_error *err)
+{
+    return err_set(err, PAWL_NO_MEMORY, "could not keep the configuration: out of memory");
+}
 
-/* ---- ranges and defaults ------------------------------------------------------------------------------------------------------- */
+/* ---- ranges and defaults ------------------------------------------------------------------------------------------------- */
 
 static int cores(void)
 {
@@ -59,8 +62,8 @@ static pawl_status fill_durations(pawl_options *o, pawl_error *err)
         if (*value == 0) *value = d->otherwise;
         if (*value < 0 && (d->negative || *value == d->otherwise)) continue;
         if (*value < d->least || *value > LONGEST_US)
-            return err_set(err, PAWL_INVALID, "%s is %lld: it must be 0 (default)%s or at least %lld and less than a century", d->name,
-                           (long long)*value, d->negative ? ", negative," : "", (long long)d->least);
+            return err_set(err, PAWL_INVALID, "%s is %lld: it must be 0 (default)%s or at least %lld and less than a century",
+                           d->name, (long long)*value, d->negative ? ", negative," : "", (long long)d->least);
     }
     return PAWL_OK;
 }
@@ -68,21 +71,25 @@ static pawl_status fill_durations(pawl_options *o, pawl_error *err)
 static pawl_status in_range(const char *name, int64_t value, int64_t most, pawl_error *err)
 {
     if (value >= 0 && value <= most) return PAWL_OK;
-    return err_set(err, PAWL_INVALID, "%s is %lld: it must be between 0 (default) and %lld", name, (long long)value, (long long)most);
+    return err_set(err, PAWL_INVALID, "%s is %lld: it must be between 0 (default) and %lld", name, (long long)value,
+                   (long long)most);
 }
 
 static pawl_status check_retry(const pawl_retry_policy *r, pawl_error *err)
 {
     if ((int)r->curve < PAWL_CURVE_DEFAULT || r->curve > PAWL_CURVE_CUSTOM)
         return err_set(err, PAWL_INVALID, "the retry curve %d is none of pawl_curve", (int)r->curve);
-    if (r->curve == PAWL_CURVE_CUSTOM && !r->custom) return err_set(err, PAWL_INVALID, "the retry curve is custom, but the function is NULL");
+    if (r->curve == PAWL_CURVE_CUSTOM && !r->custom)
+        return err_set(err, PAWL_INVALID, "the retry curve is custom, but the function is NULL");
     if (r->delays < 0 || r->delays > PAWL_RETRY_LIST_MAX || (r->curve == PAWL_CURVE_LIST && r->delays == 0))
         return err_set(err, PAWL_INVALID, "the retry list has %d delays: it must have 1 to %d", r->delays, PAWL_RETRY_LIST_MAX);
     for (int i = 0; i < r->delays; i++)
-        if (r->delays_us[i] < 0 || r->delays_us[i] > LONGEST_US) return err_set(err, PAWL_INVALID, "retry delay %d of the list is out of range", i + 1);
+        if (r->delays_us[i] < 0 || r->delays_us[i] > LONGEST_US)
+            return err_set(err, PAWL_INVALID, "retry delay %d of the list is out of range", i + 1);
     if (r->delay_us < 0 || r->delay_us > LONGEST_US || r->cap_us < 0 || r->cap_us > LONGEST_US)
         return err_set(err, PAWL_INVALID, "the retry delay and its cap must not be negative, nor longer than a century");
-    if (!isfinite(r->factor) || (r->factor != 0 && r->factor < 1)) return err_set(err, PAWL_INVALID, "the retry factor %g is less than 1", r->factor);
+    if (!isfinite(r->factor) || (r->factor != 0 && r->factor < 1))
+        return err_set(err, PAWL_INVALID, "the retry factor %g is less than 1", r->factor);
     if (isnan(r->jitter) || r->jitter > 1) return err_set(err, PAWL_INVALID, "the jitter %g is more than 1", r->jitter);
     return PAWL_OK;
 }
@@ -120,7 +127,7 @@ static bool keep(runtime *rt, const char **text)
     return *text;
 }
 
-/* ---- options --------------------------------------------------------------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------------------------------------------------------- */
 
 static const char *default_store(void)
 {
@@ -172,11 +179,12 @@ pawl_status config_fill(runtime *rt, const pawl_options *options, pawl_error *er
 
 policy config_policy(const pawl_options *o)
 {
-    policy said = {.max_attempts = o->max_attempts, .timeout_us = o->timeout_us, .retry = o->retry, .audit = o->audit}, wide = policy_default();
+    policy said = {.max_attempts = o->max_attempts, .timeout_us = o->timeout_us, .retry = o->retry, .audit = o->audit},
+           wide = policy_default();
     return policy_over(&said, &wide);
 }
 
-/* ---- queues ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- queues -------------------------------------------------------------------------------------------------------------- */
 
 static pawl_status frozen(const char *what, pawl_error *err)
 {
@@ -186,7 +194,9 @@ static pawl_status frozen(const char *what, pawl_error *err)
 static pawl_status add_queue(runtime *rt, const pawl_queue_options *q, pawl_error *err)
 {
     core_queue_config config = {.name = q->name,
-                                .workers = q->workers < 0 ? 0 : q->workers ? q->workers : default_workers(),
+                                .workers = q->workers < 0 ? 0
+                                           : q->workers   ? q->workers
+                                                          : default_workers(),
                                 .capacity = q->capacity ? q->capacity : rt->options.capacity,
                                 .depth_limit = q->depth_limit,
                                 .full = q->full,
@@ -225,7 +235,7 @@ pawl_status config_defaults(runtime *rt, pawl_error *err)
     return status ? status : add_queue(rt, &(pawl_queue_options){.name = "recurring"}, err);
 }
 
-/* ---- handlers ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- handlers ------------------------------------------------------------------------------------------------------------ */
 
 static uint64_t type_hash(const char *type) { return hash_bytes(type, strlen(type), 0); }
 
@@ -286,11 +296,13 @@ static handler_def *copy_handler(runtime *rt, const pawl_handler *h)
 
 static pawl_status add_handler(runtime *rt, const pawl_handler *h, pawl_error *err)
 {
-    if (find_handler(rt, h->type)) return err_set(err, PAWL_CONFLICT, "type \"%s\" has a handler already: a type has one", h->type);
+    if (find_handler(rt, h->type))
+        return err_set(err, PAWL_CONFLICT, "type \"%s\" has a handler already: a type has one", h->type);
     handler_def *def = copy_handler(rt, h);
     if (!def) return no_memory(err);
     core_handler_config config = {.type = h->type, .queue = h->queue, .handler = def};
-    config.policy = (policy){.max_attempts = h->max_attempts, .timeout_us = h->timeout_us, .retry = def->h.retry, .audit = h->audit};
+    config.policy =
+        (policy){.max_attempts = h->max_attempts, .timeout_us = h->timeout_us, .retry = def->h.retry, .audit = h->audit};
     if (core_add_handler(rt->core, &config)) return no_memory(err);
     pthread_mutex_lock(&rt->config_lock);
     map_put(&rt->handlers, &def->by_type, type_hash(def->h.type));

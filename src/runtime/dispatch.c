@@ -1,11 +1,11 @@
-/* Dispatch: one task, many, with a callback, inside the caller's own transaction. Everything is checked and copied before anything is
- * sent; what the store made of each task comes back in its receipt. */
+/* Dispatch: one task, many, with a callback, inside the caller's own transaction. Everything is checked and copied before
+ * anything is sent; what the store made of each task comes back in its receipt. */
 #include "runtime/runtime.h"
 #include <stdio.h>
 
 #define DRAW_TRIES 3
 
-/* ---- one task as an operation -------------------------------------------------------------------------------------------------- */
+/* ---- one task as an operation -------------------------------------------------------------------------------------------- */
 
 static pawl_status no_memory(pawl_error *err) { return err_set(err, PAWL_NO_MEMORY, "could not take the task: out of memory"); }
 
@@ -131,20 +131,20 @@ pawl_status dispatch_async(runtime *rt, const pawl_task *task, pawl_dispatch_fn 
     return status;
 }
 
-/* ---- many ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- many ---------------------------------------------------------------------------------------------------------------- */
 
-/* Tasks of one tenant with one key are one operation, as they are one task: the last says what is stored, the first is answered with
- * what became of it, the others with `updated`. */
+/* Tasks of one tenant with one key are one operation, as they are one task: the last says what is stored, the first is answered
+ * with what became of it, the others with `updated`. */
 typedef struct bulk {
     runtime *rt;
     const pawl_task *tasks;
     size_t n;
-    int *op_of;       /* the operation of each task */
-    size_t *last;     /* the task whose content each operation has */
+    int *op_of;   /* the operation of each task */
+    size_t *last; /* the task whose content each operation has */
     int ops;
     map keys;
     map ids;
-    map_node *nodes;  /* two per task: its key, its id */
+    map_node *nodes; /* two per task: its key, its id */
 } bulk;
 
 static pawl_status check_bulk(const bulk *b, pawl_error *err)
@@ -197,7 +197,8 @@ static pawl_status assign_all(bulk *b, pawl_error *err)
         const pawl_task *t = &b->tasks[i];
         assign(b, i);
         if (!t->id) continue;
-        if (map_get(&b->ids, (uint64_t)t->id)) return err_set(err, PAWL_INVALID, "task %zu of %zu: its id is that of an earlier one", i + 1, b->n);
+        if (map_get(&b->ids, (uint64_t)t->id))
+            return err_set(err, PAWL_INVALID, "task %zu of %zu: its id is that of an earlier one", i + 1, b->n);
         map_put(&b->ids, &b->nodes[b->n + i], (uint64_t)t->id);
     }
     return PAWL_OK;
@@ -273,7 +274,8 @@ pawl_status dispatch_bulk(runtime *rt, const pawl_task *tasks, size_t n, pawl_re
 {
     if (n == 0) return PAWL_OK;
     if (!tasks) return err_set(err, PAWL_INVALID, "the tasks are NULL");
-    if (n > PAWL_BULK_MAX) return err_set(err, PAWL_TOO_LARGE, "%zu tasks in one call, at most %d: use several calls", n, PAWL_BULK_MAX);
+    if (n > PAWL_BULK_MAX)
+        return err_set(err, PAWL_TOO_LARGE, "%zu tasks in one call, at most %d: use several calls", n, PAWL_BULK_MAX);
     bulk b = {.rt = rt, .tasks = tasks, .n = n};
     pawl_status status = check_bulk(&b, err);
     if (status) return status;
@@ -284,7 +286,7 @@ pawl_status dispatch_bulk(runtime *rt, const pawl_task *tasks, size_t n, pawl_re
     return status;
 }
 
-/* ---- inside the caller's transaction ---------------------------------------------------------------------------------------------- */
+/* ---- inside the caller's transaction ------------------------------------------------------------------------------------- */
 
 static pawl_audit audit_of(runtime *rt, const pawl_body *body)
 {
@@ -310,8 +312,10 @@ pawl_status dispatch_sqlite(runtime *rt, struct sqlite3 *db, const pawl_task *ta
 {
     if (!db) return err_set(err, PAWL_INVALID, "the sqlite3 handle is NULL");
     if (!rt->store->type->tx_apply)
-        return err_set(err, PAWL_UNSUPPORTED, "%s cannot take part in a transaction of the program's own: open a sqlite: file", rt->url);
-    if (rt->options.read_only) return err_set(err, PAWL_MISUSE, "%s was opened read_only: open it without to change anything", rt->url);
+        return err_set(err, PAWL_UNSUPPORTED, "%s cannot take part in a transaction of the program's own: open a sqlite: file",
+                       rt->url);
+    if (rt->options.read_only)
+        return err_set(err, PAWL_MISUSE, "%s was opened read_only: open it without to change anything", rt->url);
     pawl_body *body;
     pawl_status status = dispatch_body(rt, task, &body, err);
     if (status) return status;
@@ -323,7 +327,7 @@ pawl_status dispatch_sqlite(runtime *rt, struct sqlite3 *db, const pawl_task *ta
     return status;
 }
 
-/* ---- ids drawn ahead ---------------------------------------------------------------------------------------------------------------- */
+/* ---- ids drawn ahead ----------------------------------------------------------------------------------------------------- */
 
 pawl_status dispatch_draw_id(runtime *rt, pawl_id *id, pawl_error *err)
 {

@@ -1,5 +1,5 @@
-/* Subscriptions: a ring of events for each subscriber. Whoever publishes never waits: a full ring loses its oldest, and the next one
- * handed out says how many were lost. A subscription outlives its engine; it then hands out what it still has. */
+/* Subscriptions: a ring of events for each subscriber. Whoever publishes never waits: a full ring loses its oldest, and the
+ * next one handed out says how many were lost. A subscription outlives its engine; it then hands out what it still has. */
 #include "runtime/runtime.h"
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -12,12 +12,12 @@ struct pawl_subscription {
     pawl_allocator allocator;
     pthread_mutex_t lock;
     pthread_cond_t cond;
-    runtime *rt;        /* under `ends`; NULL: closed */
+    runtime *rt; /* under `ends`; NULL: closed */
     bool closed;
     pawl_event *ring;
     size_t room, first, count;
     uint64_t lost;
-    int fd;             /* readable while count > 0; -1: nobody asked for it */
+    int fd; /* readable while count > 0; -1: nobody asked for it */
 };
 
 /* Orders the ends of engines and of their subscriptions, which may come in any order; taken before an engine's events.lock. */
@@ -29,7 +29,7 @@ void events_init(runtime *rt)
     list_init(&rt->events.subscriptions);
 }
 
-/* ---- the descriptor: under the subscription's lock -------------------------------------------------------------------------- */
+/* ---- the descriptor: under the subscription's lock ----------------------------------------------------------------------- */
 
 static void set_readable(pawl_subscription *s, bool readable)
 {
@@ -39,7 +39,7 @@ static void set_readable(pawl_subscription *s, bool readable)
     (void)n; /* it is in that state already */
 }
 
-/* ---- publishing ---------------------------------------------------------------------------------------------------------------- */
+/* ---- publishing ---------------------------------------------------------------------------------------------------------- */
 
 static void put(pawl_subscription *s, const pawl_event *event)
 {
@@ -65,7 +65,7 @@ void events_publish(runtime *rt, const pawl_event *event)
     if (!wanted) core_want_events(rt->core, false);
 }
 
-/* ---- subscribing ----------------------------------------------------------------------------------------------------------------- */
+/* ---- subscribing --------------------------------------------------------------------------------------------------------- */
 
 static pawl_subscription *subscription_new(runtime *rt, size_t capacity)
 {
@@ -88,7 +88,8 @@ static pawl_subscription *subscription_new(runtime *rt, size_t capacity)
 pawl_status events_subscribe(runtime *rt, size_t capacity, pawl_subscription **out, pawl_error *err)
 {
     if (!out) return err_set(err, PAWL_INVALID, "out is NULL");
-    if (capacity > CAPACITY_MOST) return err_set(err, PAWL_INVALID, "a capacity of %zu events is more than %zu", capacity, CAPACITY_MOST);
+    if (capacity > CAPACITY_MOST)
+        return err_set(err, PAWL_INVALID, "a capacity of %zu events is more than %zu", capacity, CAPACITY_MOST);
     pawl_subscription *s = subscription_new(rt, capacity ? capacity : CAPACITY);
     if (!s) return err_set(err, PAWL_NO_MEMORY, "could not subscribe: out of memory");
     loop_enter(rt, -1);
@@ -138,7 +139,7 @@ int pawl_subscription_fd(pawl_subscription *s)
     return fd;
 }
 
-/* ---- ends --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- ends ---------------------------------------------------------------------------------------------------------------- */
 
 static void unlink_from(runtime *rt, pawl_subscription *s)
 {

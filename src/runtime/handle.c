@@ -33,7 +33,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t left = PTHREAD_COND_INITIALIZER;
 static pawl *unused, **unused_last = &unused;
 static int unused_count;
-static struct chunk { struct chunk *older; pawl slots[CHUNK]; } *chunks; /* keeps every slot reachable */
+static struct chunk {
+    struct chunk *older;
+    pawl slots[CHUNK];
+} * chunks; /* keeps every slot reachable */
 static _Atomic uint32_t generation;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
@@ -91,7 +94,7 @@ pawl *handle_new(runtime *rt)
     pawl *p = take_unused();
     if (p) {
         p->rt = rt;
-        p->generation = atomic_load(&generation) + 1; /* 0: never used */
+        p->generation = atomic_load(&generation) + 1;     /* 0: never used */
         atomic_fetch_and(&p->state, ~(CLOSED | CLOSING)); /* not a store: a stale caller may be passing through */
     }
     pthread_mutex_unlock(&lock);

@@ -1,5 +1,5 @@
-/* Inline mode: no threads. The core steps where an input arrives, on the caller's thread; its runs stand in a list until pawl_run_due
- * or pawl_advance takes them. The clock moves only in pawl_advance, and by as much as a handler sleeps. */
+/* Inline mode: no threads. The core steps where an input arrives, on the caller's thread; its runs stand in a list until
+ * pawl_run_due or pawl_advance takes them. The clock moves only in pawl_advance, and by as much as a handler sleeps. */
 #include "runtime/runtime.h"
 
 static pawl_run *next_run(runtime *rt)

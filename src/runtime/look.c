@@ -1,14 +1,14 @@
 /* Looking: questions go straight to the store, on the caller's thread; what only this engine knows is added.
  *
- * An answer is an arena. The struct the caller gets stands in it behind a `head` that leads back to the arena, and to a copy of the
- * allocator, so that it can be freed after the engine is closed.
+ * An answer is an arena. The struct the caller gets stands in it behind a `head` that leads back to the arena, and to a copy of
+ * the allocator, so that it can be freed after the engine is closed.
  */
 #include "runtime/runtime.h"
 #include <stdio.h>
 
 #define LIST_LIMIT 100
 #define LIST_US (5 * PAWL_SECOND)
-#define ENTER_US PAWL_SECOND   /* a look waits so long for the core; then the engine is stuck, and says so */
+#define ENTER_US PAWL_SECOND /* a look waits so long for the core; then the engine is stuck, and says so */
 #define LAG_BAD_US (5 * PAWL_SECOND)
 
 typedef struct answer { /* outside the arena */
@@ -96,7 +96,7 @@ static pawl_status give(answer *a, const void *value, size_t size, void *out, pa
     return PAWL_OK;
 }
 
-/* ---- tasks -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- tasks --------------------------------------------------------------------------------------------------------------- */
 
 pawl_status look_get(runtime *rt, pawl_id id, pawl_info **out, pawl_error *err)
 {
@@ -140,7 +140,7 @@ pawl_status look_state(runtime *rt, pawl_id id, pawl_state *state, pawl_error *e
     return status;
 }
 
-/* ---- numbers -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- numbers ------------------------------------------------------------------------------------------------------------- */
 
 core_numbers look_numbers(runtime *rt)
 {
@@ -242,20 +242,23 @@ pawl_status look_settings(runtime *rt, char *out, size_t size, pawl_error *err)
     return status;
 }
 
-/* ---- health ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- health -------------------------------------------------------------------------------------------------------------- */
 
 static void say(pawl_health *h, const char *store_error)
 {
     char lag[32];
     if (h->loop_lag_us > LAG_BAD_US) {
         duration_format(h->loop_lag_us, lag, sizeof lag);
-        snprintf(h->text, sizeof h->text, "the engine's thread has not come round for %s: is a retry function or callback stuck?", lag);
+        snprintf(h->text, sizeof h->text, "the engine's thread has not come round for %s: is a retry function or callback stuck?",
+                 lag);
     } else if (!h->store_ok) {
         snprintf(h->text, sizeof h->text, "the store does not answer: %s", store_error);
     } else if (h->stuck > 0) {
-        snprintf(h->text, sizeof h->text, "%lld runs were asked to stop and do not: their workers are occupied", (long long)h->stuck);
+        snprintf(h->text, sizeof h->text, "%lld runs were asked to stop and do not: their workers are occupied",
+                 (long long)h->stuck);
     } else if (h->long_running > 0) {
-        snprintf(h->text, sizeof h->text, "%lld runs have gone on for long without a timeout or progress", (long long)h->long_running);
+        snprintf(h->text, sizeof h->text, "%lld runs have gone on for long without a timeout or progress",
+                 (long long)h->long_running);
     }
 }
 

@@ -7,10 +7,11 @@
  *     loop_push   leave an input; drive, if nobody does
  *     loop_enter  wait until nobody drives, then be the driver: for everything that must look at the core itself
  *
- * `busy` says that somebody drives. Leaving an input and looking at `busy` happen under one lock, as do finding the inbox empty and
- * clearing `busy`: so no input is left behind. A thread that only brought an input drives for ROUNDS rounds and then hands over to
- * the loop thread (`handed`; busy stays set; whoever comes first may take it). A program's retry function and dispatch callbacks are promised the engine's own
- * thread: engines with the former are stepped by nobody else, the latter are called after the loop thread's own steps.
+ * `busy` says that somebody drives. Leaving an input and looking at `busy` happen under one lock, as do finding the inbox empty
+ * and clearing `busy`: so no input is left behind. A thread that only brought an input drives for ROUNDS rounds and then hands
+ * over to the loop thread (`handed`; busy stays set; whoever comes first may take it). A program's retry function and dispatch
+ * callbacks are promised the engine's own thread: engines with the former are stepped by nobody else, the latter are called
+ * after the loop thread's own steps.
  *
  * The loop thread sleeps in epoll until its timer, a jump of the wall clock, another process's commit or a hand-over wakes it.
  * The timer is only ever set earlier; a step that finds nothing due sets it anew. Idle, there is no system call at all.
@@ -133,7 +134,7 @@ int64_t loop_lag(runtime *rt)
     return lag;
 }
 
-/* ---- the loop thread ------------------------------------------------------------------------------------------------------- */
+/* ---- the loop thread ----------------------------------------------------------------------------------------------------- */
 
 static struct itimerspec timer_at(int64_t us)
 {
@@ -278,7 +279,7 @@ static void *loop_thread(void *arg)
     return NULL;
 }
 
-/* ---- birth and death ---------------------------------------------------------------------------------------------------------- */
+/* ---- birth and death ----------------------------------------------------------------------------------------------------- */
 
 bool loop_init(runtime *rt)
 {

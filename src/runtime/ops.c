@@ -1,10 +1,10 @@
-/* Calls that act on tasks and queues which are there: cancel, retry, acknowledge, pause. One, or all that match a filter: these are
- * listed newest first and acted on page by page, so that what an action creates is never met again. */
+/* Calls that act on tasks and queues which are there: cancel, retry, acknowledge, pause. One, or all that match a filter: these
+ * are listed newest first and acted on page by page, so that what an action creates is never met again. */
 #include "runtime/runtime.h"
 
 static pawl_status no_memory(pawl_error *err) { return err_set(err, PAWL_NO_MEMORY, "could not take the call: out of memory"); }
 
-/* ---- one ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- one ----------------------------------------------------------------------------------------------------------------- */
 
 static void read_single(ticket *t, const core_request *r)
 {
@@ -37,8 +37,10 @@ static pawl_status refused(pawl_id id, pawl_op_result result, pawl_state state, 
 {
     char text[PAWL_ID_TEXT];
     pawl_id_format(id, text);
-    if (result == PAWL_OP_NOT_FOUND) return err_set(err, PAWL_NOT_FOUND, "there is no task %s: it never was, or its retention is over", text);
-    return err_set(err, PAWL_CONFLICT, "task %s is %s: only %s", text, state ? pawl_state_name(state) : "not in a state for that", wanted);
+    if (result == PAWL_OP_NOT_FOUND)
+        return err_set(err, PAWL_NOT_FOUND, "there is no task %s: it never was, or its retention is over", text);
+    return err_set(err, PAWL_CONFLICT, "task %s is %s: only %s", text, state ? pawl_state_name(state) : "not in a state for that",
+                   wanted);
 }
 
 pawl_status ops_cancel(runtime *rt, pawl_id id, const char *by, pawl_error *err)
@@ -55,7 +57,9 @@ pawl_status ops_cancel(runtime *rt, pawl_id id, const char *by, pawl_error *err)
 
 static pawl_receipt retry_receipt(const ticket *t)
 {
-    pawl_dispatched outcome = t->result == PAWL_OP_EXISTING ? PAWL_EXISTING : t->result == PAWL_OP_REPLACED ? PAWL_REPLACED : PAWL_CREATED;
+    pawl_dispatched outcome = t->result == PAWL_OP_EXISTING   ? PAWL_EXISTING
+                              : t->result == PAWL_OP_REPLACED ? PAWL_REPLACED
+                                                              : PAWL_CREATED;
     return (pawl_receipt){PAWL_OK, outcome, t->receipt.id};
 }
 
@@ -78,7 +82,8 @@ static pawl_status ack_one(runtime *rt, pawl_id id, const char *by, const char *
     pawl_status status = single(rt, PAWL_OP_ACK, id, by, &t, err);
     if (status) return status;
     status = ticket_keep(t, note, &t->request->ops[0].u.ack.note) ? ticket_run(t, err) : no_memory(err);
-    if (!status && t->result != PAWL_OP_DONE) status = refused(id, t->result, t->state, "failed tasks that are not resolved can be acknowledged", err);
+    if (!status && t->result != PAWL_OP_DONE)
+        status = refused(id, t->result, t->state, "failed tasks that are not resolved can be acknowledged", err);
     if (!status && count) *count = 1;
     ticket_free(t);
     return status;
@@ -97,7 +102,7 @@ pawl_status ops_pause(runtime *rt, const char *queue, bool pause, const char *by
     return status;
 }
 
-/* ---- all that match ----------------------------------------------------------------------------------------------------------------- */
+/* ---- all that match ------------------------------------------------------------------------------------------------------ */
 
 typedef struct sweep {
     pawl_op_kind kind;

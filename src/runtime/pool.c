@@ -1,8 +1,8 @@
 /* Workers: a fixed pool of long-lived threads per queue.
  *
- * Threads start when there is something for them, up to the queue's number; a queue that never gets a task has none. The core never
- * hands out more runs than there are workers, so a task in the list always finds one soon. Settled runs with a hook to call come
- * before tasks: they hold a task's memory.
+ * Threads start when there is something for them, up to the queue's number; a queue that never gets a task has none. The core
+ * never hands out more runs than there are workers, so a task in the list always finds one soon. Settled runs with a hook to
+ * call come before tasks: they hold a task's memory.
  *
  * The driver collects a round's runs and puts them into the list under one lock. It counts who will take them: threads that wait,
  * threads that have just been started, and itself if it is a worker of this pool on its way back; for the rest it starts threads.
@@ -12,7 +12,7 @@
 
 _Thread_local pool *pool_here, *pool_returning;
 
-/* ---- workers ---------------------------------------------------------------------------------------------------------------- */
+/* ---- workers ------------------------------------------------------------------------------------------------------------- */
 
 static pawl_run *pop(pawl_run **first, pawl_run ***last)
 {
@@ -52,7 +52,7 @@ static void *worker(void *arg)
     return NULL;
 }
 
-/* ---- the driver's side -------------------------------------------------------------------------------------------------------- */
+/* ---- the driver's side --------------------------------------------------------------------------------------------------- */
 
 static void append(pawl_run *run, pawl_run ***last)
 {
@@ -144,7 +144,7 @@ bool pool_flush(runtime *rt)
     return all;
 }
 
-/* ---- birth and death ------------------------------------------------------------------------------------------------------------ */
+/* ---- birth and death ----------------------------------------------------------------------------------------------------- */
 
 static bool init(runtime *rt, pool *p, const core_queue_numbers *q)
 {
@@ -160,7 +160,6 @@ static bool init(runtime *rt, pool *p, const core_queue_numbers *q)
     p->threads = alloc_new(&rt->allocator, (size_t)(p->workers + 1) * sizeof *p->threads); /* a queue not served here has none */
     return p->threads;
 }
-
 
 static void done(runtime *rt, pool *p)
 {

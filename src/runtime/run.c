@@ -1,5 +1,6 @@
-/* The pawl_run_* functions: what a handler can ask and say. They belong to the thread that runs the handler (or will finish it), so
- * nothing here is locked but what the driver reads meanwhile: the reason to stop (an atomic) and progress (a lock of its own). */
+/* The pawl_run_* functions: what a handler can ask and say. They belong to the thread that runs the handler (or will finish
+ * it), so nothing here is locked but what the driver reads meanwhile: the reason to stop (an atomic) and progress (a lock of
+ * its own). */
 #include "runtime/runtime.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +10,7 @@
 #define SPAWNS_MAX PAWL_BULK_MAX
 #define JSON "application/json"
 
-/* ---- asking ------------------------------------------------------------------------------------------------------------------ */
+/* ---- asking -------------------------------------------------------------------------------------------------------------- */
 
 static const pawl_body *body_of(const pawl_run *run)
 {
@@ -47,7 +48,7 @@ pawl_bytes pawl_run_payload(const pawl_run *run)
     return payload.data ? payload : (pawl_bytes){"", 0};
 }
 
-/* ---- stopping ----------------------------------------------------------------------------------------------------------------- */
+/* ---- stopping ------------------------------------------------------------------------------------------------------------ */
 
 pawl_stop_reason pawl_run_stopping(const pawl_run *run)
 {
@@ -69,7 +70,7 @@ pawl_stop_reason pawl_run_sleep(pawl_run *run, int64_t timeout_us)
     return pawl_run_stopping(run);
 }
 
-/* ---- saying: log and progress ---------------------------------------------------------------------------------------------------- */
+/* ---- saying: log and progress -------------------------------------------------------------------------------------------- */
 
 /* One line of clean text: no control bytes, no broken characters. */
 static void clean(char *text, size_t n)
@@ -141,7 +142,7 @@ void pawl_run_progress(pawl_run *run, int percent, const char *text)
     loop_push(run->rt, &run->progress_in, true);
 }
 
-/* ---- saying: outcome --------------------------------------------------------------------------------------------------------------- */
+/* ---- saying: outcome ----------------------------------------------------------------------------------------------------- */
 
 static pawl_status check_run(const pawl_run *run, pawl_error *err)
 {
@@ -169,7 +170,8 @@ pawl_status pawl_run_result(pawl_run *run, pawl_bytes result, const char *conten
     if (!status) status = valid_content(result, content_type, "result", err);
     if (status) return status;
     if (result.len > RESULT_MAX)
-        return err_set(err, PAWL_TOO_LARGE, "the result has %zu bytes, at most %zu are kept: keep a reference instead", result.len, RESULT_MAX);
+        return err_set(err, PAWL_TOO_LARGE, "the result has %zu bytes, at most %zu are kept: keep a reference instead",
+                       result.len, RESULT_MAX);
     char *type = NULL;
     if (content_type && !replace(run, &type, content_type, strlen(content_type))) return no_memory(err);
     if (!replace(run, &run->result, result.data, result.len)) {
@@ -244,7 +246,7 @@ pawl_outcome pawl_fail(pawl_run *run, const char *fmt, ...)
     return (pawl_outcome){.kind = PAWL_RUN_FAIL};
 }
 
-/* ---- spawning, finishing later, finishing in the caller's transaction ------------------------------------------------------------------ */
+/* ---- spawning, finishing later, finishing in the caller's transaction ---------------------------------------------------- */
 
 static bool room_for_spawn(pawl_run *run)
 {
@@ -322,7 +324,8 @@ pawl_status pawl_complete_sqlite(pawl_run *run, struct sqlite3 *db, pawl_outcome
     arena_free(arena);
     if (status) return status;
     if (op.result != PAWL_OP_DONE)
-        return err_set(err, PAWL_LEASE_LOST, "the task is no longer leased to this run: roll back, another node may be running it");
+        return err_set(err, PAWL_LEASE_LOST,
+                       "the task is no longer leased to this run: roll back, another node may be running it");
     run->completed = true;
     *outcome = (pawl_outcome){.kind = PAWL_RUN_COMPLETED};
     return PAWL_OK;

@@ -1,9 +1,9 @@
 /* Birth, start, drain, stop and death of an engine.
  *
- * Stopping is the core's business; here somebody asks for it and waits to be told (CORE_DRAINED, CORE_STOPPED). An engine that is
- * closed while a handler will not return is abandoned: the caller gets TIMEOUT, but the engine's threads go on in the background and
- * keep the lease, so that nobody else runs the task beside it. When the last run has returned, the loop thread frees everything,
- * itself last.
+ * Stopping is the core's business; here somebody asks for it and waits to be told (CORE_DRAINED, CORE_STOPPED). An engine that
+ * is closed while a handler will not return is abandoned: the caller gets TIMEOUT, but the engine's threads go on in the
+ * background and keep the lease, so that nobody else runs the task beside it. When the last run has returned, the loop thread
+ * frees everything, itself last.
  */
 #include "runtime/runtime.h"
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 int64_t runtime_patience_us = 5 * PAWL_SECOND;
 
-/* ---- time, waiting, threads ---------------------------------------------------------------------------------------------------- */
+/* ---- time, waiting, threads ---------------------------------------------------------------------------------------------- */
 
 core_time runtime_now(const runtime *rt)
 {
@@ -62,7 +62,7 @@ bool runtime_thread(pthread_t *thread, const char *name, void *(*body)(void *), 
     return !failed;
 }
 
-/* ---- birth ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- birth --------------------------------------------------------------------------------------------------------------- */
 
 static void init_locks(runtime *rt)
 {
@@ -170,7 +170,8 @@ static pawl_status build(runtime *rt, const pawl_options *options, pawl_error *e
     init_clock(rt);
     if ((status = open_store(rt, err))) return status;
     rt->url = public_url(rt, rt->options.store);
-    if (!rt->url || new_core(rt) || !storeq_init(rt)) return err_set(err, PAWL_NO_MEMORY, "could not open \"%s\": out of memory", rt->options.store);
+    if (!rt->url || new_core(rt) || !storeq_init(rt))
+        return err_set(err, PAWL_NO_MEMORY, "could not open \"%s\": out of memory", rt->options.store);
     if ((status = config_defaults(rt, err))) return status;
     if (!rt->options.inline_mode && !loop_start(rt))
         return err_set(err, PAWL_UNAVAILABLE, "could not start the engine's thread: %s", strerror(errno));
@@ -202,7 +203,7 @@ pawl_status runtime_open(const pawl_options *options, runtime **out, pawl_error 
     return PAWL_OK;
 }
 
-/* ---- start ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- start --------------------------------------------------------------------------------------------------------------- */
 
 static void set_phase(runtime *rt, phase to)
 {
@@ -224,7 +225,8 @@ static phase get_phase(runtime *rt)
 static pawl_status start(runtime *rt, pawl_error *err)
 {
     if (get_phase(rt) == PHASE_STARTED) return err_set(err, PAWL_MISUSE, "the engine is started already");
-    if (get_phase(rt) == PHASE_STOPPING) return err_set(err, PAWL_MISUSE, "the engine is being stopped: start it when pawl_stop has returned");
+    if (get_phase(rt) == PHASE_STOPPING)
+        return err_set(err, PAWL_MISUSE, "the engine is being stopped: start it when pawl_stop has returned");
     if (!rt->handlers_list) return err_set(err, PAWL_MISUSE, "the engine has no handler: register one with pawl_handle first");
     pawl_status status = atomic_load(&rt->frozen) ? PAWL_OK : config_handler_queues(rt, err);
     if (status) return status;
@@ -237,15 +239,17 @@ static pawl_status start(runtime *rt, pawl_error *err)
 
 pawl_status runtime_start(runtime *rt, pawl_error *err)
 {
-    if (rt->options.one_shot) return err_set(err, PAWL_MISUSE, "the engine was opened one_shot and cannot run tasks: open it without");
-    if (rt->options.read_only) return err_set(err, PAWL_MISUSE, "the engine was opened read_only and cannot run tasks: open it without");
+    if (rt->options.one_shot)
+        return err_set(err, PAWL_MISUSE, "the engine was opened one_shot and cannot run tasks: open it without");
+    if (rt->options.read_only)
+        return err_set(err, PAWL_MISUSE, "the engine was opened read_only and cannot run tasks: open it without");
     loop_enter(rt, -1);
     pawl_status status = start(rt, err);
     loop_leave(rt);
     return status;
 }
 
-/* ---- drain and stop --------------------------------------------------------------------------------------------------------------------- */
+/* ---- drain and stop ------------------------------------------------------------------------------------------------------ */
 
 void runtime_told(runtime *rt, const core_action *action)
 {
@@ -302,7 +306,8 @@ pawl_status runtime_drain(runtime *rt, int64_t timeout_us, pawl_error *err)
 static pawl_status not_stopped(runtime *rt, pawl_error *err)
 {
     long long running = look_numbers(rt).running;
-    if (running == 0) return err_set(err, PAWL_TIMEOUT, "the store could not be told that this node goes: others will find out by themselves");
+    if (running == 0)
+        return err_set(err, PAWL_TIMEOUT, "the store could not be told that this node goes: others will find out by themselves");
     return err_set(err, PAWL_TIMEOUT, "%lld %s not return: the lease is kept until it does, or until this process ends", running,
                    running == 1 ? "run did" : "runs did");
 }
@@ -328,7 +333,7 @@ pawl_status runtime_stop(runtime *rt, pawl_error *err)
     return stop(rt, rt->options.grace_us, false, err);
 }
 
-/* ---- death -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- death --------------------------------------------------------------------------------------------------------------- */
 
 static void destroy_handlers(runtime *rt)
 {
@@ -390,7 +395,8 @@ pawl_status runtime_close(runtime *rt, pawl_error *err)
     pawl_status status = PAWL_OK;
     wake_everybody(rt);
     phase now = get_phase(rt);
-    if (!rt->options.read_only) status = stop(rt, now == PHASE_OPEN || now == PHASE_STOPPED ? 0 : rt->options.grace_us, true, err);
+    if (!rt->options.read_only)
+        status = stop(rt, now == PHASE_OPEN || now == PHASE_STOPPED ? 0 : rt->options.grace_us, true, err);
     handle_closed(rt->handle);
     loop_enter(rt, -1);
     ticket_expire_all(rt);

@@ -1,4 +1,5 @@
-/* The runtime's inside: the threads around the core, and what its files call of each other. Nobody outside src/runtime includes this.
+/* The runtime's inside: the threads around the core, and what its files call of each other. Nobody outside src/runtime includes
+ * this.
  *
  *   api.c       the bodies of pawl.h that take an engine: enter the handle, check, call, leave
  *   handle.c    handles: slots that outlive their engine, so that a stale one answers CLOSED
@@ -16,8 +17,9 @@
  *   look.c      get, list, stats, nodes, health; why.c; wait.c; events.c
  *   inline.c    no threads: everything on the caller's
  *
- * THREADS. The core belongs to whoever drives it (loop.h): at most one thread at a time. Members marked "driver's" are touched only
- * by the driver. Lock order: there is none to remember: no lock is taken while another is held, except the leaves named in README.md.
+ * THREADS. The core belongs to whoever drives it (loop.c): at most one thread at a time. Members marked "driver's" are touched
+ * only by the driver. Lock order: there is none to remember: no lock is taken while another is held, except the leaves named in
+ * README.md.
  */
 #ifndef RUNTIME_RUNTIME_H
 #define RUNTIME_RUNTIME_H
@@ -42,11 +44,11 @@
 #define LANES_MAX 16
 #define PROGRESS_TEXT 256
 #define PROGRESS_EVERY_US (200 * PAWL_MILLISECOND)
-#define OPS_AT_ONCE 500                       /* cancel_where and friends: operations per request */
+#define OPS_AT_ONCE 500 /* cancel_where and friends: operations per request */
 
 typedef struct runtime runtime;
 
-/* ---- inputs ------------------------------------------------------------------------------------------------------------------ */
+/* ---- inputs -------------------------------------------------------------------------------------------------------------- */
 
 typedef enum input_kind {
     INPUT_SUBMIT = 1, /* ticket */
@@ -54,7 +56,7 @@ typedef enum input_kind {
     INPUT_FINISHED,   /* pawl_run */
     INPUT_DEFERRED,
     INPUT_PROGRESS,
-    INPUT_HOOKED      /* its hook has returned: nobody needs it any more */
+    INPUT_HOOKED /* its hook has returned: nobody needs it any more */
 } input_kind;
 
 typedef struct input {
@@ -62,30 +64,30 @@ typedef struct input {
     input_kind kind;
 } input;
 
-/* ---- the loop ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the loop ------------------------------------------------------------------------------------------------------------ */
 
 typedef struct loop {
     pthread_mutex_t lock;
-    pthread_cond_t freed;      /* nobody drives any more */
+    pthread_cond_t freed; /* nobody drives any more */
     input *first, **last;
-    bool busy;                 /* somebody drives, or the loop thread was told to */
-    bool handed;               /* the loop thread was told to */
-    int wanting;               /* threads waiting in loop_enter: they go before more inputs */
+    bool busy;   /* somebody drives, or the loop thread was told to */
+    bool handed; /* the loop thread was told to */
+    int wanting; /* threads waiting in loop_enter: they go before more inputs */
     int64_t busy_since_us;
     struct ticket *callbacks, **callbacks_last; /* answered, for the loop thread to call back */
     bool quit;
 
-    bool threaded;             /* there is a loop thread */
+    bool threaded; /* there is a loop thread */
     pthread_t thread;
     int epoll_fd, wake_fd, timer_fd, clock_fd, watch_fd;
-    int64_t recheck_us;        /* the loop thread's: when to look at the watch again; INT64_MAX: not */
-    _Atomic int64_t armed_us;  /* what timer_fd is set to; INT64_MAX: nothing. Written by the driver */
+    int64_t recheck_us;       /* the loop thread's: when to look at the watch again; INT64_MAX: not */
+    _Atomic int64_t armed_us; /* what timer_fd is set to; INT64_MAX: nothing. Written by the driver */
 } loop;
 
 bool loop_init(runtime *rt);
-bool loop_start(runtime *rt);  /* the thread */
-void loop_done(runtime *rt);   /* the thread has ended */
-void loop_quit(runtime *rt);   /* driver's: the thread ends, and with it an abandoned engine */
+bool loop_start(runtime *rt); /* the thread */
+void loop_done(runtime *rt);  /* the thread has ended */
+void loop_quit(runtime *rt);  /* driver's: the thread ends, and with it an abandoned engine */
 
 /* Gives the core an input. If nobody drives, the caller does when `drive` and the engine allow it, else the loop thread. */
 void loop_push(runtime *rt, input *in, bool drive);
@@ -101,14 +103,14 @@ void loop_arm(runtime *rt, int64_t at_us);
 int64_t loop_lag(runtime *rt);
 void loop_callback(runtime *rt, struct ticket *t);
 
-/* ---- one round (the driver's) ------------------------------------------------------------------------------------------------ */
+/* ---- one round (the driver's) -------------------------------------------------------------------------------------------- */
 
 void step_inputs(runtime *rt, input *in); /* NULL: only what the core already wants */
 int64_t step_deadline(const runtime *rt); /* when to step at the latest */
 void step_tick(runtime *rt, core_time now);
 void step_answered(runtime *rt, core_call *call);
 
-/* ---- calls of the store ---------------------------------------------------------------------------------------------------------- */
+/* ---- calls of the store -------------------------------------------------------------------------------------------------- */
 
 typedef struct storejob {
     input in;
@@ -119,27 +121,27 @@ typedef struct storejob {
 typedef struct storeq {
     pthread_mutex_t lock;
     pthread_cond_t cond;
-    storejob *first, **last;   /* waiting; renewals are kept apart and go first */
+    storejob *first, **last; /* waiting; renewals are kept apart and go first */
     storejob *renew;
-    int busy;                  /* calls being made, without renewals if they have a thread of their own */
+    int busy; /* calls being made, without renewals if they have a thread of their own */
     bool renewing;
     int lanes;
     pthread_t *threads;
     int threads_count, threads_most;
     bool stopping;
-    storejob *jobs;            /* one per kind, CORE_APPLY one per lane */
-    bool wake_wanted;          /* driver's: calls were queued and nobody was told yet */
+    storejob *jobs;   /* one per kind, CORE_APPLY one per lane */
+    bool wake_wanted; /* driver's: calls were queued and nobody was told yet */
 } storeq;
 
 bool storeq_init(runtime *rt);
 void storeq_add(runtime *rt, core_call *call); /* driver's */
 void storeq_flush(runtime *rt);                /* driver's: lets a store thread know, unless this thread will look itself */
 void storeq_wake(runtime *rt);
-extern _Thread_local runtime *storeq_helping;  /* this thread calls storeq_help, and storeq_wake in the end, after it has driven */
-bool storeq_help(runtime *rt);                 /* makes one waiting call that inserts depend on, if the store is idle; false: none */
+extern _Thread_local runtime *storeq_helping; /* this thread calls storeq_help, and storeq_wake in the end, after it has driven */
+bool storeq_help(runtime *rt); /* makes one waiting call that inserts depend on, if the store is idle; false: none */
 void storeq_done(runtime *rt);
 
-/* ---- workers ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- workers ------------------------------------------------------------------------------------------------------------- */
 
 typedef struct pool {
     runtime *rt;
@@ -168,7 +170,7 @@ bool pool_flush(runtime *rt);                        /* driver's; false: the cor
 extern _Thread_local pool *pool_here;                /* whose worker this thread is */
 extern _Thread_local pool *pool_returning;           /* the same, while it has finished and will look for more next */
 
-/* ---- one execution ------------------------------------------------------------------------------------------------------------------ */
+/* ---- one execution ------------------------------------------------------------------------------------------------------- */
 
 typedef struct handler_def {
     map_node by_type;
@@ -182,21 +184,21 @@ typedef struct work_progress {
     pthread_mutex_t lock;
     int percent;
     char pending[PROGRESS_TEXT];
-    bool known;                    /* the driver has been told that there is something new */
-    char slots[3][PROGRESS_TEXT];  /* driver's: what core was given; one it has, one a batch may have, one free */
-    int64_t next_us;               /* driver's: not before */
+    bool known;                   /* the driver has been told that there is something new */
+    char slots[3][PROGRESS_TEXT]; /* driver's: what core was given; one it has, one a batch may have, one free */
+    int64_t next_us;              /* driver's: not before */
 } work_progress;
 
 struct pawl_run {
     input in, deferred_in, progress_in;
-    struct pawl_run *next;         /* in its pool, or among the free ones */
+    struct pawl_run *next; /* in its pool, or among the free ones */
     runtime *rt;
     core_task *task;
     const handler_def *def;
-    _Atomic int stop;              /* pawl_stop_reason */
-    _Atomic int state;             /* work_state */
-    bool over;                     /* the handler has returned: what is kept can no longer change */
-    bool completed;                /* pawl_complete_sqlite did its part */
+    _Atomic int stop;  /* pawl_stop_reason */
+    _Atomic int state; /* work_state */
+    bool over;         /* the handler has returned: what is kept can no longer change */
+    bool completed;    /* pawl_complete_sqlite did its part */
     bool is_job;
     core_settled settled;
     int64_t settled_delay_us;
@@ -208,27 +210,27 @@ struct pawl_run {
     buf log;
     int log_lines;
     work_progress *progress;
-    list link;                     /* driver's: all runs */
-    list late;                     /* driver's: its progress waits */
+    list link; /* driver's: all runs */
+    list late; /* driver's: its progress waits */
     pawl_op *spawns;
     int spawns_count, spawns_room;
 };
 
-void work_start(runtime *rt, core_task *task);               /* driver's: CORE_RUN */
+void work_start(runtime *rt, core_task *task);                         /* driver's: CORE_RUN */
 void work_stop(runtime *rt, core_task *task, pawl_stop_reason reason); /* driver's */
-void work_settled(runtime *rt, const core_action *action);   /* driver's */
-void work_refuse(runtime *rt, pawl_run *run);                /* driver's: it cannot be run just now */
-void work_progressed(runtime *rt, core_time now, pawl_run *run); /* driver's */
-void work_late(runtime *rt, core_time now);                  /* driver's: progress whose time has come */
+void work_settled(runtime *rt, const core_action *action);             /* driver's */
+void work_refuse(runtime *rt, pawl_run *run);                          /* driver's: it cannot be run just now */
+void work_progressed(runtime *rt, core_time now, pawl_run *run);       /* driver's */
+void work_late(runtime *rt, core_time now);                            /* driver's: progress whose time has come */
 int64_t work_late_deadline(const runtime *rt);
-void work_free(runtime *rt, pawl_run *run);                  /* driver's */
-void work_do(pawl_run *run);                                 /* a worker's: the handler, or a hook */
+void work_free(runtime *rt, pawl_run *run); /* driver's */
+void work_do(pawl_run *run);                /* a worker's: the handler, or a hook */
 void work_finish(pawl_run *run, pawl_outcome outcome);
 void work_done(runtime *rt);
 void work_execution(const pawl_run *run, pawl_execution *out);
-extern _Thread_local runtime *work_inside;                   /* this thread is inside a handler or hook of that engine */
+extern _Thread_local runtime *work_inside; /* this thread is inside a handler or hook of that engine */
 
-/* ---- tickets ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- tickets ------------------------------------------------------------------------------------------------------------- */
 
 struct kept_text {
     struct kept_text *next;
@@ -238,12 +240,12 @@ struct kept_text {
 typedef struct ticket ticket;
 struct ticket {
     input in;
-    list link;                  /* driver's: all whose request core has */
-    list waiting;               /* driver's: those with a callback, oldest first */
-    ticket *next;               /* on its way to its caller */
+    list link;    /* driver's: all whose request core has */
+    list waiting; /* driver's: those with a callback, oldest first */
+    ticket *next; /* on its way to its caller */
     runtime *rt;
     core_request *request;
-    _Atomic int refs;           /* the caller's and the core's */
+    _Atomic int refs;             /* the caller's and the core's */
     bool fed, given_up, answered; /* driver's */
     pthread_mutex_t lock;
     pthread_cond_t cond;
@@ -252,19 +254,19 @@ struct ticket {
     pawl_error err;
     /* Reads the results out of the request, on the driver's thread. */
     void (*read)(ticket *t, const core_request *r);
-    pawl_receipt receipt;       /* of a dispatch of one */
-    pawl_receipt *receipts;     /* of many: the caller's */
-    int *op_of;                 /* for each receipt the operation that answers it; NULL: its own number */
+    pawl_receipt receipt;   /* of a dispatch of one */
+    pawl_receipt *receipts; /* of many: the caller's */
+    int *op_of;             /* for each receipt the operation that answers it; NULL: its own number */
     size_t receipts_count;
-    pawl_op_result result;      /* of a single other operation */
+    pawl_op_result result; /* of a single other operation */
     pawl_state state;
-    int64_t done_count;         /* of many */
+    int64_t done_count; /* of many */
     pawl_dispatch_fn callback;
     void *callback_ctx;
     int64_t deadline_us;
-    struct kept_text *texts;    /* what the operations point to */
+    struct kept_text *texts; /* what the operations point to */
     bool submitted;
-    char queue[64];             /* for messages */
+    char queue[64]; /* for messages */
 };
 
 ticket *ticket_new(runtime *rt, int count, pawl_error *err); /* with a request of so many empty operations */
@@ -272,15 +274,15 @@ pawl_status ticket_run(ticket *t, pawl_error *err);          /* submits, waits, 
 pawl_status ticket_send(ticket *t, pawl_error *err);         /* submits; the callback will be called, and the ticket is gone */
 void ticket_free(ticket *t);                                 /* the caller's part */
 bool ticket_keep(ticket *t, const char *text, const char **kept); /* a copy that lives as long as the request */
-void ticket_submit(runtime *rt, core_time now, ticket *t);   /* driver's */
-void ticket_answer(runtime *rt, core_request *r);            /* driver's: CORE_ANSWER */
-void ticket_drop(runtime *rt, core_request *r);              /* driver's: CORE_DROP */
-void ticket_flush(runtime *rt);                              /* driver's: wakes those who were answered */
-void ticket_expire(runtime *rt, core_time now);              /* driver's: callbacks that have waited too long */
+void ticket_submit(runtime *rt, core_time now, ticket *t);        /* driver's */
+void ticket_answer(runtime *rt, core_request *r);                 /* driver's: CORE_ANSWER */
+void ticket_drop(runtime *rt, core_request *r);                   /* driver's: CORE_DROP */
+void ticket_flush(runtime *rt);                                   /* driver's: wakes those who were answered */
+void ticket_expire(runtime *rt, core_time now);                   /* driver's: callbacks that have waited too long */
 void ticket_expire_all(runtime *rt);
 int64_t ticket_deadline(const runtime *rt);
-void ticket_wake_all(runtime *rt);                           /* driver's: the engine closes */
-void ticket_call_back(ticket *t);                            /* the loop thread's; the ticket is gone */
+void ticket_wake_all(runtime *rt); /* driver's: the engine closes */
+void ticket_call_back(ticket *t);  /* the loop thread's; the ticket is gone */
 void ticket_done_all(runtime *rt);
 
 pawl_status dispatch_one(runtime *rt, const pawl_task *task, pawl_receipt *receipt, pawl_error *err);
@@ -299,7 +301,7 @@ pawl_status ops_dead_ack(runtime *rt, pawl_id id, const pawl_filter *filter, con
                          pawl_error *err);
 pawl_status ops_pause(runtime *rt, const char *queue, bool pause, const char *by, pawl_error *err);
 
-/* ---- what callers pass in ------------------------------------------------------------------------------------------------------------- */
+/* ---- what callers pass in ------------------------------------------------------------------------------------------------ */
 
 pawl_status valid_task(const runtime *rt, const pawl_task *task, pawl_error *err);
 pawl_status valid_filter(const pawl_filter *filter, pawl_error *err); /* NULL is fine */
@@ -308,7 +310,7 @@ pawl_status valid_optional(const char *name, const char *what, pawl_error *err);
 pawl_status valid_id(pawl_id id, pawl_error *err);
 pawl_status valid_content(pawl_bytes bytes, const char *content_type, const char *what, pawl_error *err);
 
-/* ---- looking --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- looking ------------------------------------------------------------------------------------------------------------- */
 
 pawl_status look_get(runtime *rt, pawl_id id, pawl_info **out, pawl_error *err);
 pawl_status look_list(runtime *rt, const pawl_filter *filter, pawl_page **out, pawl_error *err);
@@ -324,7 +326,7 @@ pawl_status look_served(runtime *rt, const char *queue, bool *served, pawl_error
 bool look_in_csv(const char *csv, const char *name);
 pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_error *err);
 
-/* ---- waiting for a task ------------------------------------------------------------------------------------------------------------------- */
+/* ---- waiting for a task -------------------------------------------------------------------------------------------------- */
 
 typedef struct waits {
     pthread_mutex_t lock;
@@ -338,7 +340,7 @@ void waits_done(waits *w);
 pawl_status waits_for(runtime *rt, pawl_id id, int64_t timeout_us, pawl_state *state, pawl_error *err);
 void waits_wake(runtime *rt, const pawl_batch *batch); /* those whose tasks it touched; NULL: all */
 
-/* ---- events -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------------------------------------------------------- */
 
 typedef struct events {
     pthread_mutex_t lock;
@@ -351,42 +353,42 @@ pawl_status events_subscribe(runtime *rt, size_t capacity, pawl_subscription **o
 void events_close(runtime *rt); /* subscriptions live on without it */
 void events_done(runtime *rt);
 
-/* ---- inline mode ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- inline mode --------------------------------------------------------------------------------------------------------- */
 
 int64_t inline_run_due(runtime *rt);
 int64_t inline_advance(runtime *rt, int64_t by_us);
 void inline_sleep(pawl_run *run, int64_t us);
 void inline_give_back(runtime *rt); /* the engine stops: what has not run goes back */
 
-/* ---- the whole ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole ----------------------------------------------------------------------------------------------------------- */
 
 typedef enum phase { PHASE_OPEN, PHASE_STARTED, PHASE_DRAINED, PHASE_STOPPING, PHASE_STOPPED } phase;
 
 struct runtime {
     pawl *handle;
     pawl_allocator allocator;
-    pawl_options options;          /* with every default filled in; texts are in `kept` */
-    pawl_arena *kept;              /* copies of what the configuration points to */
-    char *url;                     /* as opened, without a password */
+    pawl_options options; /* with every default filled in; texts are in `kept` */
+    pawl_arena *kept;     /* copies of what the configuration points to */
+    char *url;            /* as opened, without a password */
     virtual_clock virtual_now;
     pawl_clock clock;
     logger log;
     pawl_store *store;
-    bool direct;                   /* calls of the store are made within a step */
-    core *core;                    /* driver's */
+    bool direct; /* calls of the store are made within a step */
+    core *core;  /* driver's */
 
-    pthread_mutex_t config_lock;   /* handlers, until `frozen` */
+    pthread_mutex_t config_lock; /* handlers, until `frozen` */
     map handlers;
     handler_def *handlers_list;
     handler_def *wildcard;
-    atomic_bool frozen;            /* started once: queues and handlers stay as they are */
-    atomic_bool custom_retry;      /* a retry function of the program's: only the loop thread steps */
+    atomic_bool frozen;       /* started once: queues and handlers stay as they are */
+    atomic_bool custom_retry; /* a retry function of the program's: only the loop thread steps */
 
     loop loop;
     storeq storeq;
     waits waits;
     events events;
-    pool *pools;                   /* one per queue of the core; NULL before the first start */
+    pool *pools; /* one per queue of the core; NULL before the first start */
     int pools_count;
 
     /* driver's: */
@@ -396,15 +398,15 @@ struct runtime {
     bool stops_dirty;
     list tickets, callbacks_waiting;
     ticket *answered, **answered_last;
-    list runs;                     /* all that have a task */
-    list late;                     /* those whose progress waits */
+    list runs; /* all that have a task */
+    list late; /* those whose progress waits */
     pawl_run *free_runs;
     int free_runs_count;
-    int64_t commits;               /* driver's: calls that changed the store */
-    char store_error[200];         /* what the store last said when it failed */
+    int64_t commits;       /* driver's: calls that changed the store */
+    char store_error[200]; /* what the store last said when it failed */
     pawl_run *inline_runs, **inline_runs_last;
 
-    pthread_mutex_t stop_lock;     /* runs that sleep */
+    pthread_mutex_t stop_lock; /* runs that sleep */
     pthread_cond_t stop_cond;
 
     pthread_mutex_t phase_lock;
@@ -412,8 +414,8 @@ struct runtime {
     phase phase;
     int64_t drained_seq, stopped_seq; /* how often core said so */
     int stuck;
-    atomic_bool closing;           /* calls from outside end */
-    bool abandoned;                /* driver's: closed with runs that would not return */
+    atomic_bool closing; /* calls from outside end */
+    bool abandoned;      /* driver's: closed with runs that would not return */
 };
 
 pawl_status runtime_open(const pawl_options *options, runtime **out, pawl_error *err);
@@ -422,13 +424,13 @@ pawl_status runtime_drain(runtime *rt, int64_t timeout_us, pawl_error *err);
 pawl_status runtime_stop(runtime *rt, pawl_error *err);
 pawl_status runtime_close(runtime *rt, pawl_error *err); /* TIMEOUT: it lives on in the background */
 void runtime_free(runtime *rt);
-extern int64_t runtime_patience_us; /* how long runs that were asked to stop may take; tests have less */
+extern int64_t runtime_patience_us;                        /* how long runs that were asked to stop may take; tests have less */
 void runtime_told(runtime *rt, const core_action *action); /* driver's: CORE_DRAINED, CORE_STOPPED */
 
 core_time runtime_now(const runtime *rt);
-void runtime_cond_init(pthread_cond_t *cond);              /* on the monotonic clock */
+void runtime_cond_init(pthread_cond_t *cond);                                     /* on the monotonic clock */
 bool runtime_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until_us); /* false: it is past until_us */
-int64_t runtime_until(int64_t timeout_us);                 /* for runtime_wait: from now; negative: never */
+int64_t runtime_until(int64_t timeout_us); /* for runtime_wait: from now; negative: never */
 bool runtime_thread(pthread_t *thread, const char *name, void *(*body)(void *), void *arg); /* all signals blocked */
 
 pawl_status config_fill(runtime *rt, const pawl_options *options, pawl_error *err);
@@ -440,13 +442,14 @@ policy config_policy(const pawl_options *options);
 const char *config_queue_of(runtime *rt, const char *type);
 pawl_audit config_audit_of(runtime *rt, const char *type); /* DEFAULT: its handler does not say */
 
-/* ---- handles ----------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- handles ------------------------------------------------------------------------------------------------------------- */
 
-pawl *handle_new(runtime *rt);                 /* NULL: no memory */
+pawl *handle_new(runtime *rt); /* NULL: no memory */
 pawl_status handle_enter(pawl *p, runtime **out, pawl_error *err);
 void handle_leave(pawl *p);
-pawl_status handle_closing(pawl *p, runtime **out); /* only handlers of its own may enter from now on. CLOSED: somebody was first */
-void handle_closed(pawl *p);                   /* nobody may enter; waits for those inside */
+pawl_status handle_closing(pawl *p,
+                           runtime **out); /* only handlers of its own may enter from now on. CLOSED: somebody was first */
+void handle_closed(pawl *p);               /* nobody may enter; waits for those inside */
 void handle_recycle(pawl *p);
 
 #endif

@@ -1,8 +1,8 @@
 /* One round of the driver's: inputs into the core, its actions carried out.
  *
- * Nothing here waits. What takes time is handed on: handlers and hooks to workers, calls of a blocking store to the store's threads,
- * callbacks to the loop thread. Those who are to be woken are collected first and woken at the end of the round, the store before the
- * workers and these before the callers: so the next commit is on its way while everybody else wakes up.
+ * Nothing here waits. What takes time is handed on: handlers and hooks to workers, calls of a blocking store to the store's
+ * threads, callbacks to the loop thread. Those who are to be woken are collected first and woken at the end of the round, the
+ * store before the workers and these before the callers: so the next commit is on its way while everybody else wakes up.
  */
 #include "runtime/runtime.h"
 #include <stdio.h>

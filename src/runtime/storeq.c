@@ -1,8 +1,8 @@
 /* Calls of a store that waits for a disk or a network.
  *
- * The driver queues a call; a store thread makes it and brings back the answer as an input, which it then drives itself. A store with
- * one lane gets one call at a time, renewals before all that waits. A store with several gets as many as it has lanes, and renewals
- * have a thread of their own.
+ * The driver queues a call; a store thread makes it and brings back the answer as an input, which it then drives itself. A
+ * store with one lane gets one call at a time, renewals before all that waits. A store with several gets as many as it has
+ * lanes, and renewals have a thread of their own.
  *
  * A caller that waits for its own commit may make the call itself (storeq_help) when the store is idle: nobody needs to be woken
  * then. Only calls that a commit of new tasks depends on are made this way.
@@ -43,7 +43,7 @@ void storeq_add(runtime *rt, core_call *call)
     q->wake_wanted = true;
 }
 
-/* ---- taking a call: under the lock ----------------------------------------------------------------------------------------- */
+/* ---- taking a call: under the lock --------------------------------------------------------------------------------------- */
 
 static storejob *take_renewal(storeq *q)
 {
@@ -87,7 +87,7 @@ static void make(runtime *rt, storejob *job)
     loop_push(rt, &job->in, true);
 }
 
-/* ---- store threads ------------------------------------------------------------------------------------------------------------ */
+/* ---- store threads ------------------------------------------------------------------------------------------------------- */
 
 _Thread_local runtime *storeq_helping;
 static _Thread_local bool is_store_thread;
@@ -153,7 +153,7 @@ void storeq_flush(runtime *rt)
     storeq_wake(rt);
 }
 
-/* ---- helping -------------------------------------------------------------------------------------------------------------------- */
+/* ---- helping ------------------------------------------------------------------------------------------------------------- */
 
 static bool inserts_depend_on(const core_call *call)
 {

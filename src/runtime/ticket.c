@@ -1,8 +1,8 @@
 /* Tickets: one call of the API that changes something, on its way to the core and back.
  *
- * A ticket holds the request, and what its caller wants to know of the answer. Two may hold it: the caller, until it has its answer,
- * and the core, until it needs the request no more (CORE_DROP): a batch under way refers to the request even when its caller has
- * given up. The driver reads the results out of the request (`read`) when the core answers.
+ * A ticket holds the request, and what its caller wants to know of the answer. Two may hold it: the caller, until it has its
+ * answer, and the core, until it needs the request no more (CORE_DROP): a batch under way refers to the request even when its
+ * caller has given up. The driver reads the results out of the request (`read`) when the core answers.
  *
  * A blocking caller drives the core itself where it can, and makes the store's calls its answer depends on itself while the store
  * is idle. Otherwise it sleeps until the driver wakes it, or gives up after dispatch_timeout_us.
@@ -16,7 +16,7 @@
 
 #define CLOSING_PATIENCE_US (250 * PAWL_MILLISECOND) /* an engine that closes lets commits under way come back */
 
-/* ---- birth and death --------------------------------------------------------------------------------------------------------- */
+/* ---- birth and death ----------------------------------------------------------------------------------------------------- */
 
 static pawl_status no_memory(pawl_error *err) { return err_set(err, PAWL_NO_MEMORY, "could not take the call: out of memory"); }
 
@@ -73,7 +73,7 @@ bool ticket_keep(ticket *t, const char *text, const char **kept)
     return true;
 }
 
-/* ---- the driver's side ---------------------------------------------------------------------------------------------------------- */
+/* ---- the driver's side --------------------------------------------------------------------------------------------------- */
 
 static void nudge(ticket *t)
 {
@@ -101,11 +101,15 @@ static void explain(runtime *rt, ticket *t)
     switch (t->status) {
     case PAWL_OK: break;
     case PAWL_FULL:
-        err_set(&t->err, PAWL_FULL, "queue \"%s\" is full, nothing was stored: try again when some of its tasks have run", t->queue);
+        err_set(&t->err, PAWL_FULL, "queue \"%s\" is full, nothing was stored: try again when some of its tasks have run",
+                t->queue);
         break;
-    case PAWL_UNAVAILABLE: err_set(&t->err, PAWL_UNAVAILABLE, "could not reach the store, nothing was stored, try again: %s", said); break;
+    case PAWL_UNAVAILABLE:
+        err_set(&t->err, PAWL_UNAVAILABLE, "could not reach the store, nothing was stored, try again: %s", said);
+        break;
     case PAWL_UNKNOWN:
-        err_set(&t->err, PAWL_UNKNOWN, "the store may or may not have stored it%s%s: %s", id[0] ? "; repeat the call with id " : "", id, said);
+        err_set(&t->err, PAWL_UNKNOWN, "the store may or may not have stored it%s%s: %s",
+                id[0] ? "; repeat the call with id " : "", id, said);
         break;
     default: err_set(&t->err, t->status, "could not change the store: %s", pawl_status_text(t->status)); break;
     }
@@ -197,17 +201,19 @@ void ticket_done_all(runtime *rt)
     }
 }
 
-/* ---- the caller's side ------------------------------------------------------------------------------------------------------------- */
+/* ---- the caller's side --------------------------------------------------------------------------------------------------- */
 
 static pawl_status check_caller(runtime *rt, pawl_error *err)
 {
     if (rt->options.read_only)
         return err_set(err, PAWL_MISUSE, "%s was opened read_only: open it without to change anything", rt->url);
     if (loop_is_here(rt))
-        return err_set(err, PAWL_MISUSE, "a callback runs on the engine's own thread and must not call pawl: pass the news on to another thread");
+        return err_set(err, PAWL_MISUSE,
+                       "a callback runs on the engine's own thread and must not call pawl: pass the news on to another thread");
     if (sqlite_inside_own_write(rt->store))
-        return err_set(err, PAWL_MISUSE, "this thread is inside a write transaction of its own on the same file and would wait for itself: "
-                                         "use pawl_dispatch_sqlite, or commit first");
+        return err_set(err, PAWL_MISUSE,
+                       "this thread is inside a write transaction of its own on the same file and would wait for itself: "
+                       "use pawl_dispatch_sqlite, or commit first");
     return PAWL_OK;
 }
 

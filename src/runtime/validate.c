@@ -1,16 +1,16 @@
 /* What callers pass in, checked in one place. Every message names the object, says the value and what would be right. */
 #include "base/json.h"
 #include "runtime/runtime.h"
-#include <stdio.h>
 #include <ctype.h>
+#include <stdio.h>
 
-#define FAR_US (INT64_C(36525) * PAWL_DAY)                 /* a hundred years: no delay is longer */
+#define FAR_US (INT64_C(36525) * PAWL_DAY)                    /* a hundred years: no delay is longer */
 #define LAST_INSTANT_US (INT64_C(253402300799) * PAWL_SECOND) /* the end of year 9999 */
 #define ATTEMPTS_MAX 1000000
 #define RATE_KEY_MAX ((size_t)16 << 10)
 #define CURSOR_MAX 256
 
-/* ---- names ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------------------------------------------------------- */
 
 pawl_status valid_name(const char *name, const char *what, pawl_error *err)
 {
@@ -34,14 +34,15 @@ pawl_status valid_id(pawl_id id, pawl_error *err)
     return id > 0 ? PAWL_OK : err_set(err, PAWL_INVALID, "%lld is not the id of a task: ids are positive", (long long)id);
 }
 
-/* ---- bytes ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- bytes --------------------------------------------------------------------------------------------------------------- */
 
 static bool is_json_type(const char *content_type)
 {
     static const char json[] = "application/json";
     if (!content_type) return true;
     size_t n = sizeof json - 1;
-    return strncasecmp(content_type, json, n) == 0 && (content_type[n] == '\0' || content_type[n] == ';' || content_type[n] == ' ');
+    return strncasecmp(content_type, json, n) == 0 &&
+           (content_type[n] == '\0' || content_type[n] == ';' || content_type[n] == ' ');
 }
 
 pawl_status valid_content(pawl_bytes bytes, const char *content_type, const char *what, pawl_error *err)
@@ -52,11 +53,11 @@ pawl_status valid_content(pawl_bytes bytes, const char *content_type, const char
     size_t where;
     const char *why;
     if (json_valid(bytes, &where, &why)) return PAWL_OK;
-    return err_set(err, PAWL_INVALID, "the %s is not valid JSON: %s at byte %zu (set content_type if it is not meant to be JSON)", what, why,
-                   where);
+    return err_set(err, PAWL_INVALID, "the %s is not valid JSON: %s at byte %zu (set content_type if it is not meant to be JSON)",
+                   what, why, where);
 }
 
-/* ---- tasks ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- tasks --------------------------------------------------------------------------------------------------------------- */
 
 static bool hex(const char *text, size_t n, bool not_all_zero)
 {
@@ -81,13 +82,15 @@ static bool is_traceparent(const char *t)
 static pawl_status valid_names(const pawl_task *t, pawl_error *err)
 {
     pawl_status status = valid_name(t->type, "type", err);
-    if (!status && strcmp(t->type, "*") == 0) status = err_set(err, PAWL_INVALID, "the type \"*\" stands for all types: a task needs one of its own");
+    if (!status && strcmp(t->type, "*") == 0)
+        status = err_set(err, PAWL_INVALID, "the type \"*\" stands for all types: a task needs one of its own");
     if (!status) status = valid_optional(t->queue, "queue", err);
     if (!status) status = valid_optional(t->key, "key", err);
     if (!status) status = valid_optional(t->tenant, "tenant", err);
     if (!status) status = valid_optional(t->created_by, "created_by", err);
     if (!status && t->traceparent && !is_traceparent(t->traceparent))
-        status = err_set(err, PAWL_INVALID, "the traceparent is not a W3C trace context: 00-<32 hex digits>-<16 hex digits>-<2 hex digits>");
+        status = err_set(err, PAWL_INVALID,
+                         "the traceparent is not a W3C trace context: 00-<32 hex digits>-<16 hex digits>-<2 hex digits>");
     return status;
 }
 
@@ -95,10 +98,12 @@ static pawl_status valid_times(const pawl_task *t, pawl_error *err)
 {
     if (t->delay_us && t->at_us) return err_set(err, PAWL_INVALID, "delay_us and at_us are both set: choose one");
     if (t->delay_us < 0 || t->delay_us > FAR_US)
-        return err_set(err, PAWL_INVALID, "the delay of %lld us is %s", (long long)t->delay_us, t->delay_us < 0 ? "negative" : "longer than a century");
+        return err_set(err, PAWL_INVALID, "the delay of %lld us is %s", (long long)t->delay_us,
+                       t->delay_us < 0 ? "negative" : "longer than a century");
     if (t->at_us < 0 || t->at_us > LAST_INSTANT_US)
         return err_set(err, PAWL_INVALID, "at_us %lld is no instant between 1970 and 9999, in microseconds", (long long)t->at_us);
-    if (t->timeout_us > FAR_US) return err_set(err, PAWL_INVALID, "the timeout of %lld us is longer than a century", (long long)t->timeout_us);
+    if (t->timeout_us > FAR_US)
+        return err_set(err, PAWL_INVALID, "the timeout of %lld us is longer than a century", (long long)t->timeout_us);
     return PAWL_OK;
 }
 
@@ -118,11 +123,14 @@ static pawl_status valid_bytes(const runtime *rt, const pawl_task *t, pawl_error
 {
     size_t headers = t->headers ? strlen(t->headers) : 0;
     if (t->payload.len > rt->options.payload_max)
-        return err_set(err, PAWL_TOO_LARGE, "the payload of \"%s\" has %zu bytes, at most %zu are taken: pass a reference, or raise payload_max", t->type,
-                       t->payload.len, rt->options.payload_max);
-    if (headers > HEADERS_MAX) return err_set(err, PAWL_TOO_LARGE, "the headers have %zu bytes, at most %zu are taken", headers, HEADERS_MAX);
+        return err_set(err, PAWL_TOO_LARGE,
+                       "the payload of \"%s\" has %zu bytes, at most %zu are taken: pass a reference, or raise payload_max",
+                       t->type, t->payload.len, rt->options.payload_max);
+    if (headers > HEADERS_MAX)
+        return err_set(err, PAWL_TOO_LARGE, "the headers have %zu bytes, at most %zu are taken", headers, HEADERS_MAX);
     if (headers && !utf8_valid(t->headers, headers)) return err_set(err, PAWL_INVALID, "the headers are not UTF-8");
-    if (t->rate_key.len && !t->rate_key.data) return err_set(err, PAWL_INVALID, "the rate key is NULL but its length is %zu", t->rate_key.len);
+    if (t->rate_key.len && !t->rate_key.data)
+        return err_set(err, PAWL_INVALID, "the rate key is NULL but its length is %zu", t->rate_key.len);
     if (t->rate_key.len > RATE_KEY_MAX)
         return err_set(err, PAWL_TOO_LARGE, "the rate key has %zu bytes, at most %zu are taken", t->rate_key.len, RATE_KEY_MAX);
     return valid_content(t->payload, t->content_type, "payload", err);
@@ -138,7 +146,7 @@ pawl_status valid_task(const runtime *rt, const pawl_task *task, pawl_error *err
     return status;
 }
 
-/* ---- filters ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- filters ------------------------------------------------------------------------------------------------------------- */
 
 static bool is_shown_state(const char *text)
 {
@@ -153,16 +161,20 @@ pawl_status valid_filter(const pawl_filter *f, pawl_error *err)
 {
     if (!f) return PAWL_OK;
     if (f->state && !is_shown_state(f->state))
-        return err_set(err, PAWL_INVALID, "\"%.40s\" is no state: use waiting, pending, leased, succeeded, failed, cancelled, "
-                                          "scheduled, retrying, throttled, stale or running", f->state);
+        return err_set(err, PAWL_INVALID,
+                       "\"%.40s\" is no state: use waiting, pending, leased, succeeded, failed, cancelled, "
+                       "scheduled, retrying, throttled, stale or running",
+                       f->state);
     pawl_status status = valid_optional(f->type, "type", err);
     if (!status) status = valid_optional(f->queue, "queue", err);
     if (!status) status = valid_optional(f->tenant, "tenant", err);
     if (!status) status = valid_optional(f->key, "key", err);
     if (status) return status;
-    if (f->limit < 0 || f->limit > 1000) return err_set(err, PAWL_INVALID, "the limit %d is not between 0 (100 tasks) and 1000", f->limit);
+    if (f->limit < 0 || f->limit > 1000)
+        return err_set(err, PAWL_INVALID, "the limit %d is not between 0 (100 tasks) and 1000", f->limit);
     if (f->since_us < 0 || f->until_us < 0 || (f->until_us && f->since_us > f->until_us))
-        return err_set(err, PAWL_INVALID, "the filter's time from %lld to %lld is no span", (long long)f->since_us, (long long)f->until_us);
+        return err_set(err, PAWL_INVALID, "the filter's time from %lld to %lld is no span", (long long)f->since_us,
+                       (long long)f->until_us);
     if (f->cursor && (strlen(f->cursor) > CURSOR_MAX || !name_valid(f->cursor, NULL)))
         return err_set(err, PAWL_INVALID, "the cursor is none that a page gave as its next");
     return PAWL_OK;

@@ -1,5 +1,6 @@
-/* Waiting for a task to end. Nobody polls: those who wait are woken when a batch of this engine touched their task, or when somebody
- * else committed, and then look. The order (register, look, sleep) loses no wake-up: `woken` is set under the lock that the sleeper holds. */
+/* Waiting for a task to end. Nobody polls: those who wait are woken when a batch of this engine touched their task, or when
+ * somebody else committed, and then look. The order (register, look, sleep) loses no wake-up: `woken` is set under the lock
+ * that the sleeper holds. */
 #include "runtime/runtime.h"
 
 typedef struct waiter {

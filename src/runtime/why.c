@@ -1,5 +1,5 @@
-/* Why is this task not running? The first reason that holds, in the order in which a person would look: has it ended; does somebody
- * hold it; may it run yet; would anybody take it. Sentences say how long from now, and when. */
+/* Why is this task not running? The first reason that holds, in the order in which a person would look: has it ended; does
+ * somebody hold it; may it run yet; would anybody take it. Sentences say how long from now, and when. */
 #include "runtime/runtime.h"
 #include <stdio.h>
 
@@ -8,7 +8,8 @@ typedef struct facts {
     const pawl_info *info;
     const pawl_queue_info *queue; /* NULL: nothing is known of it */
     const pawl_nodes *nodes;
-    const char **types;           /* of each node */
+    const char **types;   /* of each node */
+    core_task_state held; /* by this engine; 0: not */
     int64_t now_us;
     pawl_why_answer *answer;
 } facts;
@@ -39,8 +40,8 @@ static bool finished(facts *f)
     char at[96];
     if (!pawl_state_terminal(i->state)) return false;
     if (i->state == PAWL_FAILED)
-        SAY(f, "It failed %s after %d attempt%s%s%.200s", when(f->now_us, i->finished_us, at), i->attempt, i->attempt == 1 ? "" : "s",
-            i->error ? ": " : "", i->error ? i->error : "");
+        SAY(f, "It failed %s after %d attempt%s%s%.200s", when(f->now_us, i->finished_us, at), i->attempt,
+            i->attempt == 1 ? "" : "s", i->error ? ": " : "", i->error ? i->error : "");
     else SAY(f, "It %s %s.", i->state == PAWL_SUCCEEDED ? "succeeded" : "was cancelled", when(f->now_us, i->finished_us, at));
     return is(f, "finished", 0);
 }
@@ -68,12 +69,13 @@ static bool leased(facts *f)
         SAY(f, "It was asked to stop; node %s has run it since %s and has not ended yet.", name, at);
         return is(f, "cancelling", 0);
     }
-    if (!i->started_us) {
+    if (!i->started_us || f->held == CORE_READY || f->held == CORE_STARTING) {
         SAY(f, "Node %s has taken it and will start it when one of its workers is free.", name);
-        return is(f, "starting", 0);
+        return is(f, f->held == CORE_READY ? "capacity" : "starting", 0);
     }
     bool is_long = i->timeout_us <= 0 && i->progress < 0 && f->now_us - i->started_us > f->rt->options.long_run_us;
-    SAY(f, "It is running: attempt %d, on node %s, since %s%s.", i->attempt, name, at, is_long ? ", without a timeout or progress" : "");
+    SAY(f, "It is running: attempt %d, on node %s, since %s%s.", i->attempt, name, at,
+        is_long ? ", without a timeout or progress" : "");
     return is(f, is_long ? "long_running" : "running", 0);
 }
 
@@ -97,7 +99,9 @@ static bool not_yet(facts *f)
     char at[96];
     if (i->run_at_us <= f->now_us) return false;
     when(f->now_us, i->run_at_us, at);
-    if (i->failures > 0) SAY(f, "Attempt %d failed; it is tried again %s%s%.200s", i->failures, at, i->error ? ". " : ".", i->error ? i->error : "");
+    if (i->failures > 0)
+        SAY(f, "Attempt %d failed; it is tried again %s%s%.200s", i->failures, at, i->error ? ". " : ".",
+            i->error ? i->error : "");
     else SAY(f, "It is scheduled to run %s.", at);
     return is(f, i->failures > 0 ? "retrying" : "scheduled", i->run_at_us);
 }
@@ -112,7 +116,9 @@ static bool nobody(facts *f)
     }
     if (queue && type) return false;
     if (!queue) SAY(f, "No living node serves queue \"%.100s\": start one that does.", f->info->queue);
-    else SAY(f, "No living node that serves queue \"%.100s\" knows type \"%.100s\": start one with a handler for it.", f->info->queue, f->info->type);
+    else
+        SAY(f, "No living node that serves queue \"%.100s\" knows type \"%.100s\": start one with a handler for it.",
+            f->info->queue, f->info->type);
     return is(f, queue ? "unknown_type" : "unserved_queue", 0);
 }
 
@@ -120,7 +126,8 @@ static bool full(facts *f)
 {
     const pawl_queue_info *q = f->queue;
     if (!q || q->leased == 0 || (q->workers > 0 && q->running < q->workers)) return false;
-    SAY(f, "It is due, and all workers of queue \"%.100s\" are busy: %lld tasks run, %lld are due.", q->name, (long long)q->leased, (long long)q->due);
+    SAY(f, "It is due, and all workers of queue \"%.100s\" are busy: %lld tasks run, %lld are due.", q->name,
+        (long long)q->leased, (long long)q->due);
     return is(f, "capacity", 0);
 }
 
@@ -138,6 +145,15 @@ static const pawl_queue_info *find_queue(const pawl_stats *stats, const char *na
     return NULL;
 }
 
+static core_task_state held_here(runtime *rt, pawl_id id)
+{
+    core_task_state state = 0;
+    loop_enter(rt, -1);
+    bool held = core_holds(rt->core, id, &state);
+    loop_leave(rt);
+    return held ? state : 0;
+}
+
 pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_error *err)
 {
     pawl_info *info = NULL;
@@ -149,8 +165,14 @@ pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_e
     if (!status) status = look_stats(rt, 0, &stats, err);
     if (!status) status = look_read(rt, &nodes, arena, err);
     if (!status) {
-        explain(&(facts){.rt = rt, .info = info, .queue = find_queue(stats, info->queue), .nodes = nodes.nodes, .types = nodes.node_types,
-                         .now_us = stats->now_us, .answer = &text});
+        explain(&(facts){.rt = rt,
+                         .info = info,
+                         .queue = find_queue(stats, info->queue),
+                         .nodes = nodes.nodes,
+                         .types = nodes.node_types,
+                         .held = held_here(rt, id),
+                         .now_us = stats->now_us,
+                         .answer = &text});
         *answer = text;
     }
     pawl_info_free(info);

@@ -9,8 +9,8 @@
  * Everything an outcome points to belongs to the run and stays until it is freed. Runs are kept for the next task, with their log
  * buffer if it is small.
  *
- * A deferred run may be finished by another thread before its handler has even returned. `state` decides who tells the core, so that
- * it hears of the deferral first and of the end once.
+ * A deferred run may be finished by another thread before its handler has even returned. `state` decides who tells the core, so
+ * that it hears of the deferral first and of the end once.
  */
 #include "runtime/runtime.h"
 #include <stdio.h>
@@ -24,7 +24,7 @@ _Thread_local runtime *work_inside;
 /* What the core is told when a task cannot be run for reasons of this process: later, at no cost. */
 static const core_outcome later = {.outcome = {.kind = PAWL_RUN_SNOOZE, .delay_us = PAWL_SECOND}, .progress = -1};
 
-/* ---- the driver's side ----------------------------------------------------------------------------------------------------- */
+/* ---- the driver's side --------------------------------------------------------------------------------------------------- */
 
 static pawl_run *run_new(runtime *rt)
 {
@@ -56,10 +56,7 @@ void work_start(runtime *rt, core_task *task)
     pool_add(rt, run, false);
 }
 
-void work_refuse(runtime *rt, pawl_run *run)
-{
-    core_finished(rt->core, runtime_now(rt), run->task, &later);
-}
+void work_refuse(runtime *rt, pawl_run *run) { core_finished(rt->core, runtime_now(rt), run->task, &later); }
 
 void work_stop(runtime *rt, core_task *task, pawl_stop_reason reason)
 {
@@ -135,7 +132,7 @@ void work_done(runtime *rt)
     rt->free_runs = NULL;
 }
 
-/* ---- progress: at most every PROGRESS_EVERY_US, the newest counts ------------------------------------------------------------- */
+/* ---- progress: at most every PROGRESS_EVERY_US, the newest counts -------------------------------------------------------- */
 
 /* A place for the text that neither the core nor a batch refers to. */
 static char *free_slot(pawl_run *run)
@@ -179,7 +176,7 @@ void work_late(runtime *rt, core_time now)
     while (work_late_deadline(rt) <= now.mono_us) deliver(rt, now, container_of(list_pop(&rt->late), pawl_run, late));
 }
 
-/* ---- the worker's side --------------------------------------------------------------------------------------------------------- */
+/* ---- the worker's side --------------------------------------------------------------------------------------------------- */
 
 void work_execution(const pawl_run *run, pawl_execution *out)
 {
@@ -195,8 +192,13 @@ static void fill_outcome(pawl_run *run, pawl_outcome outcome)
 {
     pawl_execution e;
     work_execution(run, &e);
-    run->outcome = (core_outcome){.outcome = outcome, .code = run->code, .error = run->error, .log = e.log, .log_lines = e.log_lines,
-                                  .progress = e.progress, .progress_text = e.progress_text};
+    run->outcome = (core_outcome){.outcome = outcome,
+                                  .code = run->code,
+                                  .error = run->error,
+                                  .log = e.log,
+                                  .log_lines = e.log_lines,
+                                  .progress = e.progress,
+                                  .progress_text = e.progress_text};
     if (outcome.kind != PAWL_RUN_OK && outcome.kind != PAWL_RUN_COMPLETED) return;
     run->outcome.code = run->outcome.error = NULL;
     run->outcome.result = (pawl_bytes){run->result, run->result_len};

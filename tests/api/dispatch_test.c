@@ -7,7 +7,10 @@ typedef struct block {
     gate entered, leave;
 } block;
 
-#define BLOCK {.w = w, .entered = GATE, .leave = GATE}
+#define BLOCK                                  \
+    {                                          \
+        .w = w, .entered = GATE, .leave = GATE \
+    }
 
 static pawl_outcome wait_at_gate(pawl_run *run, void *ctx)
 {
@@ -88,7 +91,8 @@ static pawl_outcome dispatch_own_key(pawl_run *run, void *ctx)
 {
     world *w = ctx;
     pawl_receipt receipt = {0};
-    pawl_status status = pawl_dispatch_full(pawl_run_engine(run), &(pawl_task){.type = "t", .key = pawl_run_key(run)}, &receipt, NULL);
+    pawl_status status =
+        pawl_dispatch_full(pawl_run_engine(run), &(pawl_task){.type = "t", .key = pawl_run_key(run)}, &receipt, NULL);
     note(w, "%s %s %d", pawl_status_name(status), pawl_dispatched_name(receipt.outcome), receipt.id == pawl_run_id(run));
     return pawl_ok();
 }
@@ -238,7 +242,8 @@ static pawl_outcome dispatch_into_full(pawl_run *run, void *ctx)
 static void *dispatch_and_tell(void *ctx)
 {
     block *b = ctx;
-    pawl_status status = pawl_dispatch(b->w->p, &(pawl_task){.type = "t", .queue = "small", .payload = pawl_str("3")}, NULL, NULL);
+    pawl_status status =
+        pawl_dispatch(b->w->p, &(pawl_task){.type = "t", .queue = "small", .payload = pawl_str("3")}, NULL, NULL);
     note(b->w, "%s", pawl_status_name(status));
     gate_open(&b->entered);
     return NULL;
@@ -325,7 +330,8 @@ static void *dispatch_many(void *ctx)
     crowd *c = ctx;
     for (int i = 0; i < 25; i++) {
         pawl_id id;
-        if (pawl_dispatch(c->w->p, &(pawl_task){.type = "t"}, &id, NULL) || pawl_wait(c->w->p, id, PATIENCE, NULL, NULL)) return c;
+        if (pawl_dispatch(c->w->p, &(pawl_task){.type = "t"}, &id, NULL) || pawl_wait(c->w->p, id, PATIENCE, NULL, NULL))
+            return c;
     }
     return NULL;
 }
@@ -349,9 +355,19 @@ static void from_many_threads(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(runs_and_keeps_everything), TEST(keys), TEST(own_key_while_running), TEST(id_handed_back), TEST(priorities_and_order),
-        TEST(delay_and_at), TEST(bulk_with_duplicate_keys), TEST(large_bulk), TEST(with_callback), TEST(full_queues),
-        TEST(full_queue_times_out), TEST(unserved_is_error), TEST(from_many_threads),
+        TEST(runs_and_keeps_everything),
+        TEST(keys),
+        TEST(own_key_while_running),
+        TEST(id_handed_back),
+        TEST(priorities_and_order),
+        TEST(delay_and_at),
+        TEST(bulk_with_duplicate_keys),
+        TEST(large_bulk),
+        TEST(with_callback),
+        TEST(full_queues),
+        TEST(full_queue_times_out),
+        TEST(unserved_is_error),
+        TEST(from_many_threads),
     };
     return RUN_TESTS("dispatch", tests);
 }

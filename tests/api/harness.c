@@ -5,7 +5,7 @@
 
 static bool on_sqlite;
 
-/* ---- gates ------------------------------------------------------------------------------------------------------------------- */
+/* ---- gates --------------------------------------------------------------------------------------------------------------- */
 
 void gate_open(gate *g)
 {
@@ -30,7 +30,7 @@ void gate_pass(gate *g)
     pthread_mutex_unlock(&g->lock);
 }
 
-/* ---- the allocator -------------------------------------------------------------------------------------------------------------- */
+/* ---- the allocator ------------------------------------------------------------------------------------------------------- */
 
 static bool may_allocate(world *w)
 {
@@ -61,7 +61,7 @@ static void count_release(void *ctx, void *ptr)
     free(ptr);
 }
 
-/* ---- the world --------------------------------------------------------------------------------------------------------------------- */
+/* ---- the world ----------------------------------------------------------------------------------------------------------- */
 
 static void keep_line(void *ctx, pawl_level level, const char *line)
 {
@@ -84,10 +84,7 @@ void note(world *w, const char *fmt, ...)
     va_end(args);
 }
 
-void world_path(world *w, const char *name, char out[128])
-{
-    snprintf(out, 128, "%s/%s", w->dir, name);
-}
+void world_path(world *w, const char *name, char out[128]) { snprintf(out, 128, "%s/%s", w->dir, name); }
 
 int world_setup(void **state)
 {
@@ -139,7 +136,7 @@ int run_on_store(int argc, char **argv, const char *name, const struct CMUnitTes
     return _cmocka_run_group_tests(group, tests, count, NULL, NULL) != 0;
 }
 
-/* ---- engines ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- engines ------------------------------------------------------------------------------------------------------------- */
 
 pawl *world_open(world *w, pawl_options options)
 {
@@ -200,7 +197,8 @@ void assert_ok_(pawl_status status, world *w, const char *call, const char *file
     _fail(file, line);
 }
 
-void assert_refused_(pawl_status status, pawl_status expected, const char *text, world *w, const char *call, const char *file, int line)
+void assert_refused_(pawl_status status, pawl_status expected, const char *text, world *w, const char *call, const char *file,
+                     int line)
 {
     if (status == expected && strstr(w->err.message, text) && w->err.status == expected) return;
     print_error("%s: %s (expected %s): \"%s\" (expected \"%s\")\n", call, pawl_status_name(status), pawl_status_name(expected),

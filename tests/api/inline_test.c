@@ -210,8 +210,14 @@ static void a_month_goes_by(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(clock_stands_still), TEST(retries_at_exact_instants), TEST(eager), TEST(sleeping_moves_the_clock),
-        TEST(not_from_inside_a_handler), TEST(deferred), TEST(stop_gives_back_what_has_not_run), TEST(hooks_and_callbacks),
+        TEST(clock_stands_still),
+        TEST(retries_at_exact_instants),
+        TEST(eager),
+        TEST(sleeping_moves_the_clock),
+        TEST(not_from_inside_a_handler),
+        TEST(deferred),
+        TEST(stop_gives_back_what_has_not_run),
+        TEST(hooks_and_callbacks),
         TEST(a_month_goes_by),
     };
     return RUN_TESTS("inline mode", tests);

@@ -21,7 +21,8 @@ static void options_out_of_range(void **state)
     refused(pawl_open(&(pawl_options){.store = w->url, .retry = {.factor = 0.5}}, &p, err), PAWL_INVALID, "factor");
     refused(pawl_open(&(pawl_options){.store = w->url, .retry = {.jitter = 1.5}}, &p, err), PAWL_INVALID, "jitter");
     refused(pawl_open(&(pawl_options){.store = w->url, .inline_eager = true}, &p, err), PAWL_INVALID, "inline_mode");
-    refused(pawl_open(&(pawl_options){.store = w->url, .allocator = {.alloc = w->allocator.alloc}}, &p, err), PAWL_INVALID, "allocator");
+    refused(pawl_open(&(pawl_options){.store = w->url, .allocator = {.alloc = w->allocator.alloc}}, &p, err), PAWL_INVALID,
+            "allocator");
     refused(pawl_open(&(pawl_options){.store = w->url}, NULL, err), PAWL_INVALID, "NULL");
     assert_ptr_equal(p, (pawl *)w);
 }
@@ -89,7 +90,8 @@ static void tasks(void **state)
     refused(SEND(.type = "t", .audit = 9), PAWL_INVALID, "audit");
     refused(SEND(.type = "t", .id = -4), PAWL_INVALID, "-4");
     refused(SEND(.type = "t", .traceparent = "00-abc"), PAWL_INVALID, "traceparent");
-    refused(SEND(.type = "t", .traceparent = "00-00000000000000000000000000000000-0102030405060708-01"), PAWL_INVALID, "traceparent");
+    refused(SEND(.type = "t", .traceparent = "00-00000000000000000000000000000000-0102030405060708-01"), PAWL_INVALID,
+            "traceparent");
     refused(SEND(.type = "t", .rate_key = {NULL, 1}), PAWL_INVALID, "rate key");
     char *headers = malloc(20000);
     memset(headers, 'h', 19999);
@@ -107,10 +109,20 @@ static void well_formed_tasks(void **state)
 {
     world *w = *state;
     w->p = world_open(w, (pawl_options){0});
-    pawl_id id = send(w, (pawl_task){.type = "grüße", .payload = {"\x00\xff{", 3}, .content_type = "application/octet-stream", .queue = "q",
-                                     .key = "k", .tenant = "acme", .priority = -32768, .created_by = "me", .headers = "a: b\n",
-                                     .traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", .rate_key = {"\x00", 1},
-                                     .max_attempts = 7, .timeout_us = -1, .audit = PAWL_AUDIT_MINIMAL});
+    pawl_id id = send(w, (pawl_task){.type = "grüße",
+                                     .payload = {"\x00\xff{", 3},
+                                     .content_type = "application/octet-stream",
+                                     .queue = "q",
+                                     .key = "k",
+                                     .tenant = "acme",
+                                     .priority = -32768,
+                                     .created_by = "me",
+                                     .headers = "a: b\n",
+                                     .traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+                                     .rate_key = {"\x00", 1},
+                                     .max_attempts = 7,
+                                     .timeout_us = -1,
+                                     .audit = PAWL_AUDIT_MINIMAL});
     pawl_info *i = get(w, id);
     assert_string_equal(i->type, "grüße");
     assert_int_equal(i->payload.len, 3);
@@ -294,7 +306,8 @@ static void in_a_forked_child(void **state)
     world *w = *state;
     w->p = world_open(w, (pawl_options){0});
     pid_t child = fork();
-    if (child == 0) _exit(pawl_dispatch(w->p, &(pawl_task){.type = "t"}, NULL, NULL) == PAWL_MISUSE && pawl_close(w->p) == 70 ? 0 : 1);
+    if (child == 0)
+        _exit(pawl_dispatch(w->p, &(pawl_task){.type = "t"}, NULL, NULL) == PAWL_MISUSE && pawl_close(w->p) == 70 ? 0 : 1);
     int code;
     assert_int_equal(waitpid(child, &code, 0), child);
     assert_int_equal(code, 0);
@@ -330,9 +343,20 @@ static void one_shot(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(options_out_of_range), TEST(unknown_store), TEST(store_from_environment), TEST(tasks), TEST(well_formed_tasks), TEST(bulk),
-        TEST(configuration), TEST(looks_and_actions), TEST(after_close), TEST(inside_a_handler), TEST(inside_a_callback),
-        TEST(in_a_forked_child), TEST(read_only), TEST(one_shot),
+        TEST(options_out_of_range),
+        TEST(unknown_store),
+        TEST(store_from_environment),
+        TEST(tasks),
+        TEST(well_formed_tasks),
+        TEST(bulk),
+        TEST(configuration),
+        TEST(looks_and_actions),
+        TEST(after_close),
+        TEST(inside_a_handler),
+        TEST(inside_a_callback),
+        TEST(in_a_forked_child),
+        TEST(read_only),
+        TEST(one_shot),
     };
     return RUN_TESTS("bad input", tests);
 }

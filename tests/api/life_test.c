@@ -1,4 +1,5 @@
-/* The life of an engine: start, drain, stop, close, at good and at bad moments; several engines on one store; memory that runs out. */
+/* The life of an engine: start, drain, stop, close, at good and at bad moments; several engines on one store; memory that runs
+ * out. */
 #include "harness.h"
 
 extern int64_t runtime_patience_us; /* the engine's own; shortened here */
@@ -9,7 +10,10 @@ typedef struct stage {
     atomic_int runs;
 } stage;
 
-#define STAGE {.w = w, .entered = GATE, .leave = GATE, .destroyed = GATE}
+#define STAGE                                                     \
+    {                                                             \
+        .w = w, .entered = GATE, .leave = GATE, .destroyed = GATE \
+    }
 
 /* Ignores every request to stop. */
 static pawl_outcome stubborn(pawl_run *run, void *ctx)
@@ -103,6 +107,7 @@ static void stop_with_stuck_handler(void **state)
     pawl_info_free(i);
     gate_open(&s.leave);
     await(w, id, PAWL_SUCCEEDED);
+    runtime_patience_us = 5 * PAWL_SECOND;
     world_close(w);
 }
 
@@ -117,6 +122,7 @@ static void close_with_stuck_handler(void **state)
     pawl_id id = send(w, (pawl_task){.type = "t"});
     gate_pass(&s.entered);
     assert_int_equal(pawl_close(p), pawl_status_exit_code(PAWL_TIMEOUT));
+    runtime_patience_us = 5 * PAWL_SECOND;
     refused(pawl_start(p, &w->err), PAWL_CLOSED, "closed");
     gate_open(&s.leave);
     gate_pass(&s.destroyed); /* in the background, once the run has returned */
@@ -137,7 +143,7 @@ static void destroy_is_called_once(void **state)
     assert_int_equal(s.destroyed.count, 1);
 }
 
-/* ---- closing under others --------------------------------------------------------------------------------------------------------- */
+/* ---- closing under others ------------------------------------------------------------------------------------------------ */
 
 typedef struct caller {
     world *w;
@@ -167,7 +173,8 @@ static void *next_event(void *ctx)
 {
     caller *c = ctx;
     pawl_event event;
-    while (pawl_next_event((pawl_subscription *)c->w, -1, &event)) note((world *)(intptr_t)c->id, "%s", pawl_event_name(event.kind));
+    while (pawl_next_event((pawl_subscription *)c->w, -1, &event))
+        note((world *)(intptr_t)c->id, "%s", pawl_event_name(event.kind));
     return NULL;
 }
 
@@ -236,7 +243,7 @@ static void close_answers_every_callback(void **state)
     assert_int_equal(atomic_load(&answers), 1020); /* the one that waited for room was refused */
 }
 
-/* ---- several engines on one file ------------------------------------------------------------------------------------------------------ */
+/* ---- several engines on one file ----------------------------------------------------------------------------------------- */
 
 static pawl_outcome note_node(pawl_run *run, void *ctx)
 {
@@ -289,7 +296,7 @@ static void cancel_on_another_engine(void **state)
     assert_string_equal(w->journal, "1");
 }
 
-/* ---- memory runs out --------------------------------------------------------------------------------------------------------------------- */
+/* ---- memory runs out ----------------------------------------------------------------------------------------------------- */
 
 static void nothing(void *ctx, pawl_level level, const char *line)
 {
@@ -338,10 +345,18 @@ static void memory_runs_out_anywhere(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(start_stop_start), TEST(drain), TEST(interrupted_runs_cost_nothing), TEST(stop_with_stuck_handler),
-        TEST(close_with_stuck_handler), TEST(destroy_is_called_once), TEST(close_ends_calls_under_way),
-        TEST(handlers_may_dispatch_while_closing), TEST(close_answers_every_callback), TEST(engines_share_the_work),
-        TEST(cancel_on_another_engine), TEST(memory_runs_out_anywhere),
+        TEST(start_stop_start),
+        TEST(drain),
+        TEST(interrupted_runs_cost_nothing),
+        TEST(stop_with_stuck_handler),
+        TEST(close_with_stuck_handler),
+        TEST(destroy_is_called_once),
+        TEST(close_ends_calls_under_way),
+        TEST(handlers_may_dispatch_while_closing),
+        TEST(close_answers_every_callback),
+        TEST(engines_share_the_work),
+        TEST(cancel_on_another_engine),
+        TEST(memory_runs_out_anywhere),
     };
     return RUN_TESTS("life", tests);
 }

@@ -9,7 +9,10 @@ typedef struct stage {
     gate entered, leave;
 } stage;
 
-#define STAGE {.w = w, .entered = GATE, .leave = GATE}
+#define STAGE                                  \
+    {                                          \
+        .w = w, .entered = GATE, .leave = GATE \
+    }
 
 static pawl_outcome wait_at_gate(pawl_run *run, void *ctx)
 {
@@ -43,16 +46,28 @@ static void lists(void **state)
     world_start(w, &(pawl_handler){.type = "f", .run = break_down}, 1, (pawl_options){0});
     pawl_id ids[25];
     for (int i = 0; i < 25; i++)
-        ids[i] = send(w, (pawl_task){.type = i % 5 ? "a" : "b", .queue = "unserved", .tenant = i < 10 ? "x" : "y", .delay_us = i % 2 ? PAWL_HOUR : 0});
+        ids[i] = send(w, (pawl_task){.type = i % 5 ? "a" : "b",
+                                     .queue = "unserved",
+                                     .tenant = i < 10 ? "x" : "y",
+                                     .delay_us = i % 2 ? PAWL_HOUR : 0});
     pawl_id failed = send(w, (pawl_task){.type = "f"});
     await(w, failed, PAWL_FAILED);
     struct {
         pawl_filter filter;
         size_t count;
     } cases[] = {
-        {{0}, 26}, {{.type = "b"}, 5}, {{.queue = "unserved"}, 25}, {{.tenant = "x"}, 10}, {{.state = "failed"}, 1},
-        {{.state = "scheduled"}, 12}, {{.state = "pending"}, 25}, {{.tenant = "x", .type = "b"}, 2}, {{.unresolved = true}, 1},
-        {{.state = "succeeded"}, 0}, {{.since_us = pawl_now(w->p) + PAWL_HOUR}, 0}, {{.key = "none"}, 0},
+        {{0}, 26},
+        {{.type = "b"}, 5},
+        {{.queue = "unserved"}, 25},
+        {{.tenant = "x"}, 10},
+        {{.state = "failed"}, 1},
+        {{.state = "scheduled"}, 12},
+        {{.state = "pending"}, 25},
+        {{.tenant = "x", .type = "b"}, 2},
+        {{.unresolved = true}, 1},
+        {{.state = "succeeded"}, 0},
+        {{.since_us = pawl_now(w->p) + PAWL_HOUR}, 0},
+        {{.key = "none"}, 0},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         pawl_page *page;
@@ -120,7 +135,8 @@ static void stats_nodes_health(void **state)
 {
     world *w = *state;
     stage s = STAGE;
-    pawl_handler handlers[] = {{.type = "g", .run = wait_at_gate, .ctx = &s}, {.type = "f", .run = break_down}, {.type = "t", .run = succeed}};
+    pawl_handler handlers[] = {
+        {.type = "g", .run = wait_at_gate, .ctx = &s}, {.type = "f", .run = break_down}, {.type = "t", .run = succeed}};
     world_start(w, handlers, 3, (pawl_options){.workers = 3, .name = "stats"});
     await(w, send(w, (pawl_task){.type = "f"}), PAWL_FAILED);
     await(w, send(w, (pawl_task){.type = "t"}), PAWL_SUCCEEDED);
@@ -168,7 +184,8 @@ static void why(void **state)
 {
     world *w = *state;
     stage s = STAGE;
-    pawl_handler handlers[] = {{.type = "g", .run = wait_at_gate, .ctx = &s}, {.type = "f", .run = break_down}, {.type = "t", .run = succeed}};
+    pawl_handler handlers[] = {
+        {.type = "g", .run = wait_at_gate, .ctx = &s}, {.type = "f", .run = break_down}, {.type = "t", .run = succeed}};
     world_start(w, handlers, 3, (pawl_options){.workers = 1, .name = "n1"});
     pawl_id failed = send(w, (pawl_task){.type = "f"}), succeeded = send(w, (pawl_task){.type = "t"});
     await(w, failed, PAWL_FAILED);
@@ -181,9 +198,10 @@ static void why(void **state)
     gate_pass(&s.entered);
     assert_why(w, running, "running", "node n1");
     pawl_id behind = send(w, (pawl_task){.type = "t"});
-    assert_why(w, behind, "capacity", "busy");
+    assert_why(w, behind, "capacity", "worker");
     ok(pawl_pause(w->p, "default", "ops", &w->err));
-    assert_why(w, behind, "paused", "\"default\"");
+    pawl_id held_up = send(w, (pawl_task){.type = "t"});
+    assert_why(w, held_up, "paused", "\"default\"");
     ok(pawl_cancel(w->p, running, NULL, &w->err));
     assert_why(w, running, "cancelling", "asked to stop");
     gate_open(&s.leave);
@@ -191,6 +209,7 @@ static void why(void **state)
     assert_why(w, running, "finished", "cancelled");
     ok(pawl_resume(w->p, "default", "ops", &w->err));
     await(w, behind, PAWL_SUCCEEDED);
+    await(w, held_up, PAWL_SUCCEEDED);
 }
 
 static pawl_outcome retry_far(pawl_run *run, void *ctx)
@@ -385,8 +404,17 @@ static void backup(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(lists), TEST(answers_outlive_the_engine), TEST(trail), TEST(stats_nodes_health), TEST(why), TEST(why_retrying),
-        TEST(pause_and_resume), TEST(dead_letters), TEST(cancel_where), TEST(events_in_order), TEST(slow_subscriber_loses_the_oldest),
+        TEST(lists),
+        TEST(answers_outlive_the_engine),
+        TEST(trail),
+        TEST(stats_nodes_health),
+        TEST(why),
+        TEST(why_retrying),
+        TEST(pause_and_resume),
+        TEST(dead_letters),
+        TEST(cancel_where),
+        TEST(events_in_order),
+        TEST(slow_subscriber_loses_the_oldest),
         TEST(backup),
     };
     return RUN_TESTS("looking and acting", tests);

@@ -1,7 +1,10 @@
 /* Runs: outcomes, retries, hooks, timeouts, cancels, deferral, spawning, logs, progress, results. */
 #include "harness.h"
 
-#define QUICK_RETRY {.curve = PAWL_CURVE_FIXED, .delay_us = 1000, .jitter = -1}
+#define QUICK_RETRY                                               \
+    {                                                             \
+        .curve = PAWL_CURVE_FIXED, .delay_us = 1000, .jitter = -1 \
+    }
 
 /* Hooks that note what they are told, and open a gate at the end of a task. */
 typedef struct watch {
@@ -57,11 +60,21 @@ static pawl_outcome watched_run(pawl_run *run, void *ctx)
 
 static pawl_handler watched(watch *h)
 {
-    return (pawl_handler){.type = "t", .run = watched_run, .ctx = h, .retry = QUICK_RETRY, .on_started = on_started,
-                          .on_succeeded = on_succeeded, .on_failed = on_failed, .on_retry = on_retry, .on_cancelled = on_cancelled};
+    return (pawl_handler){.type = "t",
+                          .run = watched_run,
+                          .ctx = h,
+                          .retry = QUICK_RETRY,
+                          .on_started = on_started,
+                          .on_succeeded = on_succeeded,
+                          .on_failed = on_failed,
+                          .on_retry = on_retry,
+                          .on_cancelled = on_cancelled};
 }
 
-#define WATCH(...) {.w = w, .ended = GATE, .entered = GATE, __VA_ARGS__}
+#define WATCH(...)                                          \
+    {                                                       \
+        .w = w, .ended = GATE, .entered = GATE, __VA_ARGS__ \
+    }
 
 static void retries_with_hooks_in_order(void **state)
 {
@@ -164,7 +177,8 @@ static void retry_by_code(void **state)
     ok(pawl_handle(w->p, &handler, &w->err));
     strcpy(code, "gone"); /* it was copied */
     ok(pawl_start(w->p, &w->err));
-    pawl_id busy = send(w, (pawl_task){.type = "t", .headers = "busy"}), other = send(w, (pawl_task){.type = "t", .headers = "gone"});
+    pawl_id busy = send(w, (pawl_task){.type = "t", .headers = "busy"}),
+            other = send(w, (pawl_task){.type = "t", .headers = "gone"});
     await(w, busy, PAWL_FAILED);
     await(w, other, PAWL_FAILED);
     pawl_info *i = get(w, busy);
@@ -265,7 +279,7 @@ static void cancel_while_running(void **state)
     await(w, later, PAWL_CANCELLED);
 }
 
-/* ---- deferral --------------------------------------------------------------------------------------------------------------------- */
+/* ---- deferral ------------------------------------------------------------------------------------------------------------ */
 
 typedef struct deferral {
     world *w;
@@ -321,7 +335,7 @@ static void deferred_completion(void **state)
     pawl_trail_free(trail);
 }
 
-/* ---- spawning ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- spawning ------------------------------------------------------------------------------------------------------------ */
 
 static pawl_outcome spawn_two(pawl_run *run, void *ctx)
 {
@@ -338,7 +352,8 @@ static pawl_outcome spawn_two(pawl_run *run, void *ctx)
 static void spawns_with_success_only(void **state)
 {
     world *w = *state;
-    pawl_handler handlers[] = {{.type = "parent", .run = spawn_two, .ctx = w, .retry = QUICK_RETRY}, {.type = "child", .run = succeed}};
+    pawl_handler handlers[] = {{.type = "parent", .run = spawn_two, .ctx = w, .retry = QUICK_RETRY},
+                               {.type = "child", .run = succeed}};
     world_start(w, handlers, 2, (pawl_options){0});
     await(w, send(w, (pawl_task){.type = "parent"}), PAWL_SUCCEEDED);
     long long never, child;
@@ -352,7 +367,7 @@ static void spawns_with_success_only(void **state)
     pawl_page_free(page);
 }
 
-/* ---- logs, progress, results ------------------------------------------------------------------------------------------------------------ */
+/* ---- logs, progress, results --------------------------------------------------------------------------------------------- */
 
 static pawl_outcome write_much(pawl_run *run, void *ctx)
 {
@@ -464,7 +479,7 @@ static void progress_while_running(void **state)
     pawl_unsubscribe(s);
 }
 
-/* ---- types ----------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- types --------------------------------------------------------------------------------------------------------------- */
 
 static pawl_outcome note_type(pawl_run *run, void *ctx)
 {
@@ -501,7 +516,8 @@ static void unknown_type_is_left_alone(void **state)
 static pawl_outcome read_everything(pawl_run *run, void *ctx)
 {
     note(ctx, "%s %s %s %s %s %s %d/%d %d", pawl_run_type(run), pawl_run_queue(run), pawl_run_key(run), pawl_run_tenant(run),
-         pawl_run_content_type(run), pawl_run_headers(run), pawl_run_attempt(run), pawl_run_max_attempts(run), pawl_run_fence(run) > 0);
+         pawl_run_content_type(run), pawl_run_headers(run), pawl_run_attempt(run), pawl_run_max_attempts(run),
+         pawl_run_fence(run) > 0);
     bool deadline = pawl_run_deadline_us(run) > pawl_now(pawl_run_engine(run));
     note(ctx, "%d %d %zu", deadline, pawl_run_stopping(run), pawl_run_payload(run).len);
     note(ctx, "%d", pawl_run_payload(run).data[pawl_run_payload(run).len]);
@@ -512,8 +528,15 @@ static void run_knows_its_task(void **state)
 {
     world *w = *state;
     world_start(w, &(pawl_handler){.type = "t", .run = read_everything, .ctx = w, .queue = "q"}, 1, (pawl_options){0});
-    await(w, send(w, (pawl_task){.type = "t", .key = "k", .tenant = "n", .headers = "h", .timeout_us = PAWL_HOUR, .max_attempts = 6,
-                                 .payload = pawl_str("null")}), PAWL_SUCCEEDED);
+    await(w,
+          send(w, (pawl_task){.type = "t",
+                              .key = "k",
+                              .tenant = "n",
+                              .headers = "h",
+                              .timeout_us = PAWL_HOUR,
+                              .max_attempts = 6,
+                              .payload = pawl_str("null")}),
+          PAWL_SUCCEEDED);
     assert_string_equal(w->journal, "t q k n application/json h 1/6 1 1 0 4 0");
     assert_int_equal(pawl_run_id(NULL), 0);
     assert_null(pawl_run_engine(NULL));
@@ -522,10 +545,23 @@ static void run_knows_its_task(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(retries_with_hooks_in_order), TEST(attempts_exhausted), TEST(fail_never_retries), TEST(custom_retry_function),
-        TEST(retry_by_code), TEST(snooze_costs_no_attempt), TEST(nonsense_outcome_fails), TEST(timeout), TEST(cancel_while_running),
-        TEST(deferred_completion), TEST(spawns_with_success_only), TEST(log_progress_result), TEST(results_are_checked),
-        TEST(progress_while_running), TEST(wildcard_handler), TEST(unknown_type_is_left_alone), TEST(run_knows_its_task),
+        TEST(retries_with_hooks_in_order),
+        TEST(attempts_exhausted),
+        TEST(fail_never_retries),
+        TEST(custom_retry_function),
+        TEST(retry_by_code),
+        TEST(snooze_costs_no_attempt),
+        TEST(nonsense_outcome_fails),
+        TEST(timeout),
+        TEST(cancel_while_running),
+        TEST(deferred_completion),
+        TEST(spawns_with_success_only),
+        TEST(log_progress_result),
+        TEST(results_are_checked),
+        TEST(progress_while_running),
+        TEST(wildcard_handler),
+        TEST(unknown_type_is_left_alone),
+        TEST(run_knows_its_task),
     };
     return RUN_TESTS("runs", tests);
 }

@@ -95,8 +95,10 @@ static void second_copy_of_sqlite(void **state)
 {
     world *w = *state;
     sqlite3 *db = connect(w, "any.db", false);
-    refused(pawl_sqlite_prepare_with(db, "2020-01-01 00:00:00 abcdef", (void (*)(void))sqlite3_step, &w->err), PAWL_UNSUPPORTED, "two copies");
-    refused(pawl_sqlite_prepare_with(db, sqlite3_sourceid(), (void (*)(void))disconnect, &w->err), PAWL_UNSUPPORTED, "two copies");
+    refused(pawl_sqlite_prepare_with(db, "2020-01-01 00:00:00 abcdef", (void (*)(void))sqlite3_step, &w->err), PAWL_UNSUPPORTED,
+            "two copies");
+    refused(pawl_sqlite_prepare_with(db, sqlite3_sourceid(), (void (*)(void))disconnect, &w->err), PAWL_UNSUPPORTED,
+            "two copies");
     refused(pawl_sqlite_prepare_with(NULL, sqlite3_sourceid(), (void (*)(void))sqlite3_step, &w->err), PAWL_INVALID, "NULL");
     sqlite3_close(db);
 }
@@ -190,8 +192,12 @@ static void complete_commits_or_retries(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(dispatch_commits_or_vanishes), TEST(refused_connections), TEST(second_copy_of_sqlite), TEST(only_with_shared_file),
-        TEST(plain_calls_inside_own_transaction), TEST(complete_commits_or_retries),
+        TEST(dispatch_commits_or_vanishes),
+        TEST(refused_connections),
+        TEST(second_copy_of_sqlite),
+        TEST(only_with_shared_file),
+        TEST(plain_calls_inside_own_transaction),
+        TEST(complete_commits_or_retries),
     };
     return RUN_TESTS("transactions", tests);
 }

@@ -32,6 +32,7 @@ until_true test -s orphan.pid
 victim=$worker
 work --quiet --lease 1s --concurrency 1 -- true
 kill -KILL "$victim"
+wait "$victim" 2>/dev/null
 exits "the other one takes over" 0 pawl tasks wait "$id" --timeout 60s
 is "it was rescued" "$(task "$id" '(d["state"], d["rescues"] >= 0, d["attempts"][0]["outcome"], d["attempts"][-1]["outcome"])')" "('succeeded', True, 'rescued', 'succeeded')"
 kill -KILL "$(cat orphan.pid)"

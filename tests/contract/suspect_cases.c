@@ -32,6 +32,18 @@ static void only_straight_into_free_workers(world *w)
     assert_int_equal(claim(w, w->a, n, (wish){.free = 2}).got, 1);
 }
 
+static void not_beyond_them_whatever_the_type(world *w)
+{
+    int64_t n = join(w, w->a);
+    pawl_id suspect = insert(w, w->a, n, (spec){.type = "u"});
+    die_with(w, n, 1, false, true);
+    pawl_id urgent = insert(w, w->a, n, (spec){.priority = -1}), later = insert(w, w->a, n, (spec){.priority = 1});
+    pawl_want want = claim(w, w->a, n, (wish){.free = 1, .prefetch = 5});
+    assert_true(want.got == 2 && want.more);
+    assert_true(w->claimed[0].body->id == urgent && w->claimed[1].body->id == later);
+    assert_true(claim_one(w, w->a, n).body->id == suspect);
+}
+
 static void unmarked_rescues_do_not_count(world *w)
 {
     int64_t n = join(w, w->a);
@@ -105,6 +117,35 @@ static void several_marked_run_alone_from_then_on(world *w)
     assert_true(w->claimed[0].solo != w->claimed[1].solo);
 }
 
+static void one_alone_of_all_types(world *w)
+{
+    static const char *const types[] = {"t", "u", "v"};
+    int64_t n = join(w, w->a);
+    for (int i = 0; i < 3; i++) insert(w, w->a, n, (spec){.type = types[i]});
+    die_with(w, n, 3, false, true);
+    die_with(w, n, 3, true, true);
+    assert_int_equal(claim(w, w->a, n, (wish){.free = 3, .solo = true}).got, 1);
+}
+
+static void a_refused_start_leaves_no_mark(world *w)
+{
+    int64_t n = join(w, w->a);
+    pawl_id guilty = insert(w, w->a, n, (spec){.priority = -1});
+    die_with(w, n, 1, false, true);
+    for (int i = 0; i < 3; i++) {
+        int64_t victim = join(w, w->b);
+        pawl_claimed got = claim_one(w, w->b, victim);
+        assert_true(got.body->id == guilty);
+        pawl_op *other = op_insert(w, (spec){.ask_lease = true});
+        apply(w, w->b, victim, other);
+        apply(w, w->a, n, op_cancel(w, other->id, NULL));
+        assert_int_equal(apply(w, w->b, victim, op_start(w, other->id, other->out_fence, true)), PAWL_OP_CANCELLING);
+        assert_int_equal(apply(w, w->b, victim, op_start(w, guilty, got.fence, true)), PAWL_OP_DONE);
+        rescue_lapsed(w, w->a, n, victim, true);
+    }
+    assert_state(w, guilty, PAWL_FAILED);
+}
+
 static void several_marked_in_pages(world *w)
 {
     int64_t n = join(w, w->a), victim;
@@ -167,11 +208,14 @@ static void a_mark_lasts_for_one_lease(world *w)
 
 CASES(suspect_cases){
     {"suspect: only straight into free workers", only_straight_into_free_workers},
+    {"suspect: not beyond them, whatever the type", not_beyond_them_whatever_the_type},
     {"suspect: unmarked rescues do not count", unmarked_rescues_do_not_count},
     {"suspect: the third counted rescue ends it", the_third_counted_rescue_ends_it},
     {"suspect: an outage blames nobody", an_outage_blames_nobody},
     {"suspect: neighbours are innocent", neighbours_are_innocent},
     {"suspect: several marked run alone from then on", several_marked_run_alone_from_then_on},
+    {"suspect: one alone of all types", one_alone_of_all_types},
+    {"suspect: a refused start leaves no mark", a_refused_start_leaves_no_mark},
     {"suspect: several marked, rescued in pages", several_marked_in_pages},
     {"suspect: a normal return clears suspicion", a_normal_return_clears_suspicion},
     {"suspect: giving it back unrun does not", giving_it_back_unrun_does_not},

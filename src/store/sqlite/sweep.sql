@@ -55,7 +55,7 @@ SELECT key, coalesce(tenant_id, 0), born FROM pawl_body WHERE id = ?;
 SELECT created_us FROM pawl_body ORDER BY id LIMIT 1;
 
 -- name: body_from
-SELECT min(created_us) FROM (SELECT created_us FROM pawl_body WHERE id >= ? ORDER BY id LIMIT 1000) WHERE created_us > ?;
+SELECT min(created_us) FROM (SELECT created_us FROM pawl_body WHERE id >= ? ORDER BY id LIMIT 200) WHERE created_us > ?;
 
 -- name: audit_walk
 SELECT task_id, number, at_us FROM pawl_audit WHERE task_id > ? ORDER BY task_id, number;

@@ -1,0 +1,169 @@
+/* What things cost, in rows looked at and not in time: what nobody may run yet costs a claim nothing, and finished work costs nothing at
+ * all. SQLite counts the steps of its virtual machine. */
+#include "support.h"
+#include <stdio.h>
+
+static int steps_of(sqlite_store *s, sql_name which)
+{
+    return s->writer.stmts[which] ? sqlite3_stmt_status(s->writer.stmts[which], SQLITE_STMTSTATUS_VM_STEP, 1) : 0;
+}
+
+static int64_t steps(pawl_store *store)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < SQL_COUNT; i++) sum += steps_of(inside(store), (sql_name)i);
+    return sum;
+}
+
+typedef struct many {
+    int count, priority;
+    int64_t delay_us;
+    const char *type;
+} many;
+
+static void insert_many(place *p, pawl_store *s, many m)
+{
+    for (int done = 0; done < m.count;) {
+        pawl_op *ops[1000];
+        int n = 0;
+        for (; n < 1000 && done < m.count; n++, done++) {
+            ops[n] = insert_op(p, NULL);
+            ops[n]->u.insert.delay_us = m.delay_us;
+            ops[n]->u.insert.body->priority = m.priority;
+            if (m.type) ops[n]->u.insert.body->type = m.type;
+        }
+        pawl_batch batch = {.ops = ops, .count = n};
+        assert_ok(p, s->type->apply(s, &batch, p->arena, &p->err));
+        arena_reset(p->arena);
+    }
+}
+
+static pawl_want claim_types(place *p, pawl_store *s, int64_t node, const char *type, int count)
+{
+    pawl_claimed tasks[8];
+    const char *types[] = {type};
+    pawl_want want = {.queue = "q", .free = count, .types = types, .types_count = 1};
+    pawl_claim call = {.node = node, .wants = &want, .wants_count = 1, .allocator = alloc_default(), .tasks = tasks};
+    assert_ok(p, s->type->claim(s, &call, p->arena, &p->err));
+    free_bodies(tasks, call.tasks_count);
+    return want;
+}
+
+static void future_tasks_hide_nothing_and_cost_nothing(void **state)
+{
+    place *p = *state;
+    pawl_store *s = open_store(p);
+    int64_t node = join(p, s);
+    insert_many(p, s, (many){.count = 20, .priority = 5});
+    assert_int_equal(claim_types(p, s, node, "t", 5).got, 5);
+    steps(s);
+    claim_types(p, s, node, "t", 5);
+    int64_t cheap = steps(s);
+    insert_many(p, s, (many){.count = 20000, .priority = 0, .delay_us = PAWL_HOUR});
+    steps(s);
+    pawl_want want = claim_types(p, s, node, "t", 5);
+    assert_int_equal(want.got, 5); /* of priority 5, behind twenty thousand of priority 0 that are not due */
+    assert_true(want.more);
+    assert_int_equal(want.next_due_us, p->clock.now_us + PAWL_HOUR);
+    assert_true(steps(s) < cheap + 200);
+    store_close(s);
+}
+
+static void unknown_types_hide_nothing_and_cost_nothing(void **state)
+{
+    place *p = *state;
+    pawl_store *s = open_store(p);
+    int64_t node = join(p, s);
+    insert_many(p, s, (many){.count = 10});
+    claim_types(p, s, node, "t", 1);
+    steps(s);
+    claim_types(p, s, node, "t", 1);
+    int64_t cheap = steps(s);
+    insert_many(p, s, (many){.count = 20000, .priority = -1, .type = "strange"});
+    steps(s);
+    assert_int_equal(claim_types(p, s, node, "t", 1).got, 1);
+    assert_true(steps(s) < cheap + 200);
+    store_close(s);
+}
+
+/* The same claim and finish, with and without a long history. */
+static void history_costs_nothing(void **state)
+{
+    place *p = *state;
+    pawl_store *s = open_store(p);
+    int64_t node = join(p, s), number = 0, cost[2] = {0};
+    for (int round = 0; round < 2; round++) {
+        insert_many(p, s, (many){.count = 3});
+        pawl_claimed tasks[8];
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(claim_some(p, s, node, 1, tasks, NULL), 1);
+            if (i == 1) steps(s);
+            pawl_op *op = finish_op(p, tasks[0].body->id, tasks[0].fence);
+            assert_ok(p, apply_one(p, s, node, ++number, op));
+            assert_int_equal(op->result, PAWL_OP_DONE);
+            if (i == 1) cost[round] = steps(s);
+            free_bodies(tasks, 1);
+        }
+        if (round == 0) {
+            sqlite3 *db = host_open(p);
+            host_exec(db, "WITH s(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 20000)"
+                          "INSERT INTO pawl_done SELECT i, 4, 0, 1, 1, 2, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1, NULL, NULL, NULL, NULL, NULL, NULL,"
+                          "NULL, NULL, NULL, NULL, NULL FROM s");
+            sqlite3_close(db);
+        }
+    }
+    assert_true(cost[1] <= cost[0] + 50);
+    store_close(s);
+}
+
+/* A sweep that finds nothing to remove looks at next to nothing. */
+static void an_idle_sweep_costs_nothing(void **state)
+{
+    place *p = *state;
+    pawl_store *s = open_store(p);
+    pawl_sweep sweep = {.keep_succeeded_us = PAWL_DAY, .keep_cancelled_us = PAWL_DAY, .keep_resolved_us = 30 * PAWL_DAY,
+                        .keep_failed_us = 90 * PAWL_DAY, .keep_audit_us = 7 * PAWL_DAY, .keep_logs_us = 7 * PAWL_DAY, .limit = 100};
+    pawl_op *ops[1000];
+    for (int round = 0; round < 5; round++) {
+        for (int i = 0; i < 1000; i++) ops[i] = insert_op(p, NULL);
+        pawl_batch batch = {.ops = ops, .count = 1000};
+        assert_ok(p, s->type->apply(s, &batch, p->arena, &p->err));
+        for (int i = 0; i < 1000; i++) {
+            pawl_id id = ops[i]->id;
+            *ops[i] = (pawl_op){.kind = PAWL_OP_CANCEL, .id = id, .audit = PAWL_AUDIT_FULL};
+        }
+        assert_ok(p, s->type->apply(s, &batch, p->arena, &p->err));
+        p->clock.now_us += PAWL_HOUR;
+        p->clock.boot_us += PAWL_HOUR;
+    }
+    assert_ok(p, s->type->sweep(s, &sweep, &p->err));
+    steps(s);
+    assert_ok(p, s->type->sweep(s, &sweep, &p->err));
+    assert_int_equal(sweep.removed, 0);
+    assert_int_equal(sweep.next_us, PAWL_DAY - 5 * PAWL_HOUR);
+    assert_true(steps(s) < 5000);
+    /* And one that does removes what is due, a little at a time, to the last one. */
+    p->clock.now_us += PAWL_DAY - 4 * PAWL_HOUR - 1; /* one hour's worth */
+    int64_t removed = 0;
+    do {
+        assert_ok(p, s->type->sweep(s, &sweep, &p->err));
+        assert_true(sweep.removed <= 100);
+        removed += sweep.removed;
+    } while (sweep.more);
+    assert_int_equal(removed, 1000);
+    assert_int_equal(sweep.next_us, 1);
+    store_close(s);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, place_new, place_free)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(future_tasks_hide_nothing_and_cost_nothing),
+        TEST(unknown_types_hide_nothing_and_cost_nothing),
+        TEST(history_costs_nothing),
+        TEST(an_idle_sweep_costs_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
