@@ -794,6 +794,63 @@ PAWL_API void pawl_unsubscribe(pawl_subscription *s);
 typedef bool (*pawl_backup_fn)(void *ctx, int64_t done, int64_t total);
 PAWL_API pawl_status pawl_backup(pawl *p, const char *path, pawl_backup_fn progress, void *ctx, pawl_error *err);
 
+/* One numbered step of a store's schema. */
+typedef struct pawl_migration {
+    int number;
+    const char *name;
+    const char *sql;
+    bool expanding;          /* it only adds: programs that know the schema before it go on working */
+    bool pending;            /* the store does not have it yet */
+} pawl_migration;
+
+typedef struct pawl_schema {
+    int64_t stored;          /* the number of the store's schema; 0: it is empty */
+    int64_t min_reader;      /* programs must know this schema, or a later one, to use the store; 0: it is empty */
+    int64_t known;           /* the schema this program has; 0: stores of this kind have none */
+    const char *written_by;  /* the version of pawl that brought the schema there; NULL: it is empty */
+    bool fits;               /* what is stored is nothing that this program would trip over */
+    size_t pending;          /* migrations that the store does not have yet */
+    bool closing;            /* one of those is not expanding: opening the store does not apply it, pawl_migrate does */
+    size_t count;
+    const pawl_migration *migrations; /* all that this program has, in their order */
+} pawl_schema;
+
+/* What the schema of a store is, and what this program would make of it. `store` (as in pawl_options) and allocator count.
+ * Changes nothing, and answers also where pawl_open says SCHEMA. NOT_FOUND: there is no such store. */
+PAWL_API pawl_status pawl_get_schema(const pawl_options *options, pawl_schema **out, pawl_error *err);
+PAWL_API void pawl_schema_free(pawl_schema *schema);
+
+/* Applies every pending migration in one transaction, also one that is not expanding: programs that know too little refuse from then
+ * on, at their next write. Nothing pending: does nothing. NOT_FOUND: there is no such store, and none is made. */
+PAWL_API pawl_status pawl_migrate(const pawl_options *options, pawl_error *err);
+
+typedef enum pawl_verdict {
+    PAWL_VERDICT_OK = 1,
+    PAWL_VERDICT_WARN,       /* worth a look */
+    PAWL_VERDICT_ACT         /* it will not get better by itself: a person must act */
+} pawl_verdict;
+
+PAWL_API const char *pawl_verdict_name(pawl_verdict verdict); /* "ok", "warn", "act" */
+
+typedef struct pawl_finding {
+    const char *check;       /* a word that a program can test: "wal", "unserved_queues" */
+    pawl_verdict verdict;
+    const char *text;        /* what was found, a sentence */
+    const char *advice;      /* what to do; NULL: nothing */
+} pawl_finding;
+
+typedef struct pawl_checkup {
+    pawl_verdict worst;
+    size_t count;
+    const pawl_finding *findings;
+} pawl_checkup;
+
+/* Looks at a store as a person would who is called because something is wrong: the disk, the database, nodes, queues and tasks. `store`
+ * and allocator count. Takes a second or so, changes nothing in the store; the disk is measured with a file of its own beside it, which
+ * is gone afterwards. A store that exists but cannot be used is a finding; NOT_FOUND: there is none. */
+PAWL_API pawl_status pawl_examine(const pawl_options *options, pawl_checkup **out, pawl_error *err);
+PAWL_API void pawl_checkup_free(pawl_checkup *checkup);
+
 /* Custom stores: see pawl/store.h. */
 struct pawl_store_type;
 PAWL_API pawl_status pawl_register_store(const struct pawl_store_type *type, pawl_error *err);

@@ -20,7 +20,7 @@ run() {
     echo "== $preset"
     log=$(mktemp)
     if ! { cmake --preset "$preset" && cmake --build "$dir" --parallel "$jobs"; } >"$log" 2>&1; then
-        cat "$log"
+        grep -vE '^\[[0-9]+/[0-9]+\] (Building|Linking|Generating|Embedding)' "$log"
         rm -f "$log"
         echo "the $preset build failed"
         failed=$((failed + 1))

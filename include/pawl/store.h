@@ -49,6 +49,12 @@ PAWL_API char *pawl_arena_str(pawl_arena *arena, const char *text);            /
 PAWL_API char *pawl_arena_bytes(pawl_arena *arena, const void *data, size_t n); /* a copy with a NUL behind it */
 PAWL_API const pawl_allocator *pawl_arena_allocator(pawl_arena *arena); /* takes from the arena; its release does nothing */
 
+/* What an examination has found so far. Text is cut to fit; beyond PAWL_FINDINGS_MAX nothing is added. */
+typedef struct pawl_findings pawl_findings;
+#define PAWL_FINDINGS_MAX 64
+PAWL_API void pawl_find(pawl_findings *f, const char *check, pawl_verdict verdict, const char *fmt, ...) PAWL_PRINTF(4, 5);
+PAWL_API void pawl_advise(pawl_findings *f, const char *fmt, ...) PAWL_PRINTF(2, 3); /* what to do about the last finding */
+
 /* The clock a store on this machine uses. A store with a clock of its own (a database server) ignores it. */
 typedef struct pawl_clock {
     int64_t (*wall_us)(void *ctx); /* microseconds since 1970; may jump */
@@ -361,6 +367,7 @@ typedef struct pawl_query {
 typedef struct pawl_store_options {
     const char *url;           /* whole, e.g. "sqlite:app.db" */
     bool no_migrate, shared_file, read_only;
+    bool migrate_all;          /* also migrations that are not expanding; see pawl_migrate */
     int64_t lease_us;
     int64_t lock_wait_us;      /* how long a write may wait for the store's lock before it is UNAVAILABLE */
     pawl_clock clock;
@@ -441,6 +448,15 @@ typedef struct pawl_store_type {
 
     /* A consistent copy; see pawl_backup. May be NULL. */
     pawl_status (*backup)(pawl_store *store, const char *path, pawl_backup_fn progress, void *ctx, pawl_error *err);
+
+    /* What the schema is; see pawl_get_schema. Before: nothing; the store may be in use, or be one that open refuses. After OK: *out is
+     * filled, from the arena; nothing was created or changed. NOT_FOUND: there is no store. NULL: stores of this kind have no schema. */
+    pawl_status (*schema)(const pawl_store_options *options, pawl_schema *out, pawl_arena *arena, pawl_error *err);
+
+    /* What a person should know about the place and the database; see pawl_examine. `store`: opened read_only, or NULL where open
+     * refused; then only what can be told without. After: `findings` has one or more for each check; nothing was changed in the store.
+     * May be NULL. */
+    void (*examine)(const pawl_store_options *options, pawl_store *store, pawl_findings *findings);
 } pawl_store_type;
 
 #ifdef __cplusplus

@@ -190,6 +190,7 @@ static void add_request(core *c, lane *l, core_request *r, int group)
     list_remove(&r->link);
     list_append(&l->requests, &r->link);
     r->place = REQUEST_FLYING;
+    if (CANARY(ACK_EARLY) && !r->answer.kind) engine_act(c, &r->answer, CORE_ANSWER);
     r->room_seq = c->room_seq;
     for (int i = 0; i < r->count; i++) {
         pawl_op *op = &r->ops[i];
@@ -245,9 +246,11 @@ void batch_send(core *c)
         lane *l = &c->lanes[i];
         if (l->call.busy || heap_has(&l->backoff.node)) continue;
         if (l->resend) {
+            if (CANARY(RESEND_RENUMBERED)) l->call.u.batch.number++;
             engine_call(c, &l->call);
             continue;
         }
+        if (CANARY(LANE_FORGOTTEN) && list_empty(&c->task_ops) && list_empty(&c->requests)) return;
         if (!list_empty(&c->task_ops) || !list_empty(&c->requests)) form(c, l);
     }
 }
@@ -287,7 +290,7 @@ static void committed(core *c, lane *l)
     l->resend = false;
     bool current = l->node == c->node;
     if (current && granted(l)) lease_granted(c, l->first_sent_us);
-    if (!current) forget_grants(l);
+    if (!current && !CANARY(GRANT_OF_THE_DEAD)) forget_grants(l);
     list *node;
     while ((node = list_pop(&l->requests))) {
         core_request *r = container_of(node, core_request, link);
@@ -341,7 +344,7 @@ void batch_answered(core *c, lane *l)
         return;
     }
     /* A failed resend says nothing about the first sending: only an answer or a receipt ends the doubt. */
-    if ((l->call.status == PAWL_UNKNOWN || l->resend) && !c->config.one_shot) l->resend = true;
+    if ((l->call.status == PAWL_UNKNOWN || (l->resend && !CANARY(DOUBT_FORGOTTEN))) && !c->config.one_shot) l->resend = true;
     else refused(c, l, l->call.status);
     engine_timer(c, &l->backoff, c->now.mono_us + engine_backoff(c, l->tries++));
 }

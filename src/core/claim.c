@@ -33,7 +33,7 @@ int claim_find_handler(const core *c, const char *type)
 static int most(int a, int b) { return a > b ? a : b; }
 static int idle_workers(const queue *q) { return q->workers - q->busy; }
 
-static int coming(const queue *q) { return q->ready_count + q->asked + q->claiming; }
+static int coming(const queue *q) { return q->ready_count + q->asked + (CANARY(ROOM_TWICE) ? 0 : q->claiming); }
 
 /* Tasks that would start at once. */
 static int room_free(const queue *q) { return most(0, idle_workers(q) - coming(q)); }
@@ -188,7 +188,7 @@ void claim_send(core *c)
 
 static void want_answered(core *c, const pawl_want *w, queue *q, int64_t store_now_us)
 {
-    bool stirred = q->stirred;
+    bool stirred = q->stirred && !CANARY(STIR_IGNORED);
     q->stirred = false;
     q->paused = w->paused;
     q->hungry = stirred || (w->more && w->got > 0);
@@ -204,7 +204,7 @@ static void want_answered(core *c, const pawl_want *w, queue *q, int64_t store_n
 
 static void take(core *c, pawl_claimed *got)
 {
-    if (run_find(c, got->body->id)) { /* the duplicate guard: an older run of it is still here */
+    if (run_find(c, got->body->id) && !CANARY(NO_DUPLICATE_GUARD)) { /* the duplicate guard: an older run of it is still here */
         if (!lease_release_unknown(c, got->body->id, got->fence, c->config.lease_us / 3)) lease_reconcile(c);
         alloc_free(c->allocator, got->body);
         return;
@@ -227,7 +227,7 @@ static void claim_failed(core *c)
 {
     for (int i = 0; i < c->claim.u.claim.wants_count; i++) c->queues[c->want_queue[i]].stirred = false;
     c->news_wanted = true;
-    if (c->claim.status == PAWL_UNKNOWN) lease_reconcile_claim(c);
+    if (c->claim.status == PAWL_UNKNOWN && !CANARY(LOST_CLAIM)) lease_reconcile_claim(c);
     engine_timer(c, &c->claim_timer, c->now.mono_us + engine_backoff(c, c->claim_tries++));
 }
 

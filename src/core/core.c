@@ -473,7 +473,11 @@ void core_clock_jumped(core *c, core_time now)
 
 /* ---- start, drain, stop -------------------------------------------------------------------------------------------------------------- */
 
-bool engine_may_run(const core *c) { return c->mode == MODE_STARTED && c->node && !c->lapsed && c->now.mono_us < c->deadline_us; }
+bool engine_may_run(const core *c)
+{
+    bool leased = (!c->lapsed && c->now.mono_us < c->deadline_us) || CANARY(DEADLINE_IGNORED);
+    return c->mode == MODE_STARTED && c->node && leased;
+}
 
 pawl_status core_start(core *c, core_time now)
 {

@@ -11,6 +11,7 @@
 #define CORE_ENGINE_H
 
 #include "base/alloc.h"
+#include "base/canary.h"
 #include "base/check.h"
 #include "base/idgen.h"
 #include "core/core.h"

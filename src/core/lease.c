@@ -186,6 +186,7 @@ void lease_renewed(core *c)
 {
     if (c->renew.u.renewal.node != c->node) return;
     if (c->renew.status != PAWL_OK) {
+        if (CANARY(VICTIM_FORGOTTEN)) c->victims_count = 0;
         for (int i = 0; i < c->victims_count; i++) c->victims[i].since_us = INT64_MAX; /* two good renewals in a row are needed */
         c->renew_again_us = c->now.mono_us + third(c) / 4;
         lease_plan(c);
@@ -231,7 +232,7 @@ void lease_reconcile(core *c)
 /* A claim of unknown outcome may still take effect for a while: one reading is not enough. */
 void lease_reconcile_claim(core *c)
 {
-    c->looks = 2;
+    c->looks = CANARY(ONE_LOOK) ? 1 : 2;
     lease_reconcile(c);
 }
 
@@ -287,7 +288,7 @@ static bool known(core *c, const pawl_lease *lease)
 static bool forsaken(const core *c, int64_t since_us)
 {
     if (since_us == INT64_MAX || c->now.mono_us - since_us < third(c)) return false;
-    return !c->claim.busy || c->claim.sent_us > since_us;
+    return !c->claim.busy || c->claim.sent_us > since_us || CANARY(LATE_CLAIM);
 }
 
 /* Keeps what is unknown for the second look; at the second look releases it. */
@@ -327,7 +328,7 @@ void lease_held(core *c)
     look_for_unknown(c);
     look_for_lost(c);
     c->mismatches = 0;
-    if (c->reading_stale) {
+    if (c->reading_stale && !CANARY(STALE_READING)) {
         c->reading_stale = false;
         return;
     }
@@ -419,8 +420,8 @@ void lease_rescued(core *c)
 {
     const pawl_rescue *r = &c->rescue.u.rescue;
     if (c->rescue.status != PAWL_OK) {
-        drop_todo(c);  /* the next news bring it again */
-        claim_stir(c); /* it may have happened: then the freed tasks are due */
+        drop_todo(c);                                 /* the next news bring it again */
+        if (!CANARY(RESCUE_UNSTIRRED)) claim_stir(c); /* it may have happened: then the freed tasks are due */
         engine_timer(c, &c->news_timer, c->now.mono_us + engine_backoff(c, 2));
         return;
     }

@@ -184,7 +184,7 @@ static bool op_result(core *c, core_request *r, pawl_op *op, int64_t store_now_u
     }
     switch (op->result) {
     case PAWL_OP_COLLISION:
-        if (r->answer.kind) { /* its caller gave up with this id and has used it meanwhile */
+        if (r->answer.kind && !CANARY(COLLISION_REDRAWN)) { /* its caller gave up with this id and has used it meanwhile */
             op->result = PAWL_OP_EXISTING;
             return true;
         }
@@ -251,7 +251,7 @@ static void full(core *c, core_request *r)
     if (how == PAWL_FULL_FALLBACK && !r->fell_back) {
         fall_back(c, r);
     } else if (how == PAWL_FULL_WAIT && !r->in_handler && !r->fell_back && !r->answer.kind && !never_fits(r)) {
-        if (r->room_seq != c->room_seq) {
+        if (r->room_seq != c->room_seq && !CANARY(ROOM_MISSED)) {
             again(r);
             gather(c, r);
         } else {

@@ -236,7 +236,7 @@ static void start(core *c, core_task *t)
 /* A task to be run alone starts only when no other suspect is about, and none starts beside it. */
 static bool may_start(const core *c, const core_task *t)
 {
-    if (!t->suspect) return true;
+    if (!t->suspect || CANARY(SOLO_MIXED)) return true;
     return c->marked_solo == 0 && (!t->solo || c->marked == 0);
 }
 
@@ -260,7 +260,9 @@ void run_ready(core *c)
 void run_stop(core *c, core_task *t, pawl_stop_reason reason)
 {
     /* "lease lost" (make no more effects) says more than any other reason, so it is told even after one. */
-    if (t->state != CORE_RUNNING || t->stop == PAWL_STOP_LEASE_LOST || (t->stop && reason != PAWL_STOP_LEASE_LOST)) return;
+    if (t->state != CORE_RUNNING || t->stop == PAWL_STOP_LEASE_LOST ||
+        (t->stop && (reason != PAWL_STOP_LEASE_LOST || CANARY(UNTOLD))))
+        return;
     if (!t->stop) engine_timer(c, &t->timer, c->now.mono_us + STUCK_GRACE_US);
     if (!t->stop) t->cause = reason;
     t->stop = reason;

@@ -1,7 +1,7 @@
 /* A store that fails when told: before the store inside it saw the call, or after, so that its answer is lost. For tests.
  *
- * A lost answer is lost for good: results are wiped, and the bodies of claimed tasks are freed, so whoever reads them all the same
- * is found out.
+ * A lost answer is lost for good: results are wiped, and the bodies of claimed tasks are freed, so whoever reads them all
+ * the same is found out.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -16,10 +16,7 @@ typedef struct faulty {
     void *ctx;
 } faulty;
 
-static faulty *faulty_of(pawl_store *store)
-{
-    return (faulty *)store;
-}
+static faulty *faulty_of(pawl_store *store) { return (faulty *)store; }
 
 static pawl_status unavailable(pawl_error *err)
 {
@@ -147,7 +144,8 @@ static pawl_status faulty_renew(pawl_store *store, pawl_renewal *call, pawl_erro
     return status;
 }
 
-static pawl_status faulty_held(pawl_store *store, int64_t node, pawl_lease **leases, int *count, pawl_arena *arena, pawl_error *err)
+static pawl_status faulty_held(pawl_store *store, int64_t node, pawl_lease **leases, int *count, pawl_arena *arena,
+                               pawl_error *err)
 {
     pawl_store *inner = faulty_of(store)->inner;
     return inner->type->held(inner, node, leases, count, arena, err);
@@ -183,15 +181,13 @@ static pawl_status faulty_read(pawl_store *store, pawl_query *query, pawl_arena 
     return store_read(faulty_of(store)->inner, query, arena, err);
 }
 
-static pawl_status faulty_tx_apply(pawl_store *store, void *connection, pawl_op *ops, int count, pawl_arena *arena, pawl_error *err)
+static pawl_status faulty_tx_apply(pawl_store *store, void *connection, pawl_op *ops, int count, pawl_arena *arena,
+                                   pawl_error *err)
 {
     return store_tx_apply(faulty_of(store)->inner, connection, ops, count, arena, err);
 }
 
-static int faulty_watch_fd(pawl_store *store)
-{
-    return store_watch_fd(faulty_of(store)->inner);
-}
+static int faulty_watch_fd(pawl_store *store) { return store_watch_fd(faulty_of(store)->inner); }
 
 static void faulty_watch_check(pawl_store *store, bool *changed, int64_t *again_us)
 {
@@ -204,9 +200,20 @@ static pawl_status faulty_backup(pawl_store *store, const char *path, pawl_backu
 }
 
 static const pawl_store_type callbacks = {
-    .close = faulty_close, .register_node = faulty_register, .leave = faulty_leave, .take_ids = faulty_take_ids, .apply = faulty_apply,
-    .claim = faulty_claim, .renew = faulty_renew, .held = faulty_held, .rescue = faulty_rescue, .sweep = faulty_sweep,
-    .read = faulty_read, .tx_apply = faulty_tx_apply, .watch_fd = faulty_watch_fd, .watch_check = faulty_watch_check,
+    .close = faulty_close,
+    .register_node = faulty_register,
+    .leave = faulty_leave,
+    .take_ids = faulty_take_ids,
+    .apply = faulty_apply,
+    .claim = faulty_claim,
+    .renew = faulty_renew,
+    .held = faulty_held,
+    .rescue = faulty_rescue,
+    .sweep = faulty_sweep,
+    .read = faulty_read,
+    .tx_apply = faulty_tx_apply,
+    .watch_fd = faulty_watch_fd,
+    .watch_check = faulty_watch_check,
     .backup = faulty_backup,
 };
 

@@ -1,11 +1,11 @@
 /* The memory store: the reference model of pawl/store.h, and in production the mode without persistence.
  *
- * `memory:` is one handle's own. `memory:NAME` is shared by all handles of the process that open that name and lives until the last
- * of them closes: many nodes on one store, for tests and the simulator. Its memory comes from the allocator of whoever opened it
- * first, which must outlive it; each call reads the clock of the handle it came through.
+ * `memory:` is one handle's own. `memory:NAME` is shared by all handles of the process that open that name and lives until
+ * the last of them closes: many nodes on one store, for tests and the simulator. Its memory comes from the allocator of
+ * whoever opened it first, which must outlive it; each call reads the clock of the handle it came through.
  *
- * One lock per store; every callback holds it from beginning to end, but a long LIST lets go of it now and then. `shared_lock` guards
- * the list of names and comes first.
+ * One lock per store; every callback holds it from beginning to end, but a long LIST lets go of it now and then.
+ * `shared_lock` guards the list of names and comes first.
  */
 #include "store/memory.h"
 #include "base/text.h"
@@ -21,7 +21,7 @@ pawl_status mem_no_memory(pawl_error *err)
     return err_set(err, PAWL_NO_MEMORY, "out of memory in the memory store: nothing was changed");
 }
 
-/* ---- birth and death --------------------------------------------------------------------------------------------------------- */
+/* ---- birth and death --------------------------------------------------------------------------------------------- */
 
 static void init_pools(mem *m)
 {
@@ -112,7 +112,7 @@ static void mem_free(mem *m)
     alloc_free(&a, m);
 }
 
-/* ---- handles ------------------------------------------------------------------------------------------------------------------- */
+/* ---- handles ----------------------------------------------------------------------------------------------------- */
 
 static mem *find_shared(const char *name)
 {
@@ -162,13 +162,15 @@ static pawl_status memory_open(const pawl_store_options *options, pawl_store **o
     const pawl_allocator *a = options->allocator ? options->allocator : alloc_default();
     const char *name = options->url + strlen("memory:"), *what = NULL;
     if (name[0] && !name_valid(name, &what))
-        return err_set(err, PAWL_INVALID, "cannot open store \"%s\": its name %s; write memory: or memory:NAME", options->url, what);
+        return err_set(err, PAWL_INVALID, "cannot open store \"%s\": its name %s; write memory: or memory:NAME", options->url,
+                       what);
     mem_handle *h = alloc_new(a, sizeof *h);
     if (!h) return mem_no_memory(err);
     *h = (mem_handle){.base.type = &store_memory_type, .clock = options->clock, .fd = -1, .allocator = a};
     if (name[0] && (h->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) {
         alloc_free(a, h);
-        return err_set(err, PAWL_UNAVAILABLE, "could not open store \"%s\": no descriptor for wake-ups: %s", options->url, strerror(errno));
+        return err_set(err, PAWL_UNAVAILABLE, "could not open store \"%s\": no descriptor for wake-ups: %s", options->url,
+                       strerror(errno));
     }
     if (!join(h, name, a)) {
         if (h->fd >= 0) close(h->fd);
@@ -187,7 +189,7 @@ static void memory_close(pawl_store *store)
     alloc_free(h->allocator, h);
 }
 
-/* ---- watching ------------------------------------------------------------------------------------------------------------------- */
+/* ---- watching ---------------------------------------------------------------------------------------------------- */
 
 void mem_wake_others(mem_handle *h)
 {
@@ -198,10 +200,7 @@ void mem_wake_others(mem_handle *h)
     }
 }
 
-static int memory_watch_fd(pawl_store *store)
-{
-    return handle_of(store)->fd;
-}
+static int memory_watch_fd(pawl_store *store) { return handle_of(store)->fd; }
 
 static void memory_watch_check(pawl_store *store, bool *changed, int64_t *again_us)
 {
@@ -215,7 +214,7 @@ static void memory_watch_check(pawl_store *store, bool *changed, int64_t *again_
     mem_exit(m);
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- nodes ------------------------------------------------------------------------------------------------------- */
 
 mem_node *mem_find_node(const mem *m, int64_t id)
 {
@@ -223,10 +222,7 @@ mem_node *mem_find_node(const mem *m, int64_t id)
     return node ? container_of(node, mem_node, by_id) : NULL;
 }
 
-void mem_node_named(mem_node *n)
-{
-    n->names++;
-}
+void mem_node_named(mem_node *n) { n->names++; }
 
 void mem_node_unnamed(mem *m, mem_node *n)
 {
@@ -250,15 +246,9 @@ void mem_node_die(mem *m, mem_node *n, int64_t now_us)
     n->expires_boot_us = 0;
 }
 
-bool mem_node_lapsed(const mem_node *n, int64_t boot_us)
-{
-    return boot_us >= n->expires_boot_us;
-}
+bool mem_node_lapsed(const mem_node *n, int64_t boot_us) { return boot_us >= n->expires_boot_us; }
 
-bool mem_node_gone(const mem_node *n)
-{
-    return n->alive && !n->handle;
-}
+bool mem_node_gone(const mem_node *n) { return n->alive && !n->handle; }
 
 static char *put(char **at, const char *text)
 {
@@ -286,7 +276,8 @@ static bool add_queues(mem *m, const char *names)
 
 static mem_node *add_node(mem *m, const pawl_registration *call)
 {
-    const char *name = call->name ? call->name : "", *queues = call->queues ? call->queues : "", *types = call->types ? call->types : "";
+    const char *name = call->name ? call->name : "", *queues = call->queues ? call->queues : "",
+               *types = call->types ? call->types : "";
     if (!add_queues(m, queues)) return NULL;
     mem_node *n = alloc_new(&m->allocator, sizeof *n + strlen(name) + strlen(queues) + strlen(types) + 3);
     if (!n) return NULL;
@@ -328,7 +319,7 @@ static pawl_status memory_leave(pawl_store *store, int64_t node, pawl_error *err
     return PAWL_OK;
 }
 
-/* ---- numbers for ids ------------------------------------------------------------------------------------------------------------- */
+/* ---- numbers for ids --------------------------------------------------------------------------------------------- */
 
 static bool number_free(const mem *m, const mem_number *number, int64_t now_ms)
 {
@@ -344,10 +335,7 @@ static int lowest_free(const mem *m, int64_t now_ms)
     return best;
 }
 
-static int64_t highest(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
+static int64_t highest(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static void take_number(mem *m, pawl_ids *call, int best, int64_t now_ms)
 {
@@ -383,7 +371,9 @@ static pawl_status memory_take_ids(pawl_store *store, pawl_ids *call, pawl_error
         bool own = call->number > 0 && call->number <= ID_NUMBER_MAX && m->numbers[call->number].owner == call->node;
         int best = own ? call->number : lowest_free(m, now_ms);
         if (best) take_number(m, call, best, now_ms);
-        else status = err_set(err, PAWL_UNAVAILABLE, "could not take a number for ids: all %d are in use; stop some engines", ID_NUMBER_MAX);
+        else
+            status = err_set(err, PAWL_UNAVAILABLE, "could not take a number for ids: all %d are in use; stop some engines",
+                             ID_NUMBER_MAX);
     }
     mem_exit(m);
     return status;

@@ -20,12 +20,12 @@
  *   leased                     its node's list `leased`, or `asked` once somebody wants it cancelled
  *   finished                   aged[...], by the instant from which retention counts
  *
- * A level is what of one (queue, type) has one priority; levels of a kind stand in order of priority. So a claim looks at the first
- * task of each level from the most urgent on, and neither a million tasks of the future nor those of types it does not know nor
- * suspects it may not have stand in its way.
+ * A level is what of one (queue, type) has one priority; levels of a kind stand in order of priority. So a claim looks at
+ * the first task of each level from the most urgent on, and neither a million tasks of the future nor those of types it
+ * does not know nor suspects it may not have stand in its way.
  *
- * A CHANGE IS WHOLE. Whatever may fail (memory) comes first; from the first change on nothing can fail. Trees and lists live inside
- * what they order, hash maps never fail, rows come from pools that were filled before.
+ * A CHANGE IS WHOLE. Whatever may fail (memory) comes first; from the first change on nothing can fail. Trees and lists
+ * live inside what they order, hash maps never fail, rows come from pools that were filled before.
  */
 #ifndef STORE_MEMORY_H
 #define STORE_MEMORY_H
@@ -42,20 +42,20 @@
 #include <pthread.h>
 #include <string.h>
 
-#define SUSPICIONS 3      /* ready trees of a level: innocent, suspect, suspect that runs alone */
-#define STRIKES_OUT 3     /* counted rescues that end a task */
-#define MINUTES 2880      /* of rollups: two days */
-#define BUCKETS 80        /* of a histogram: two to the octave */
+#define SUSPICIONS 3  /* ready trees of a level: innocent, suspect, suspect that runs alone */
+#define STRIKES_OUT 3 /* counted rescues that end a task */
+#define MINUTES 2880  /* of rollups: two days */
+#define BUCKETS 80    /* of a histogram: two to the octave */
 #define RECEIPT_US PAWL_DAY
 
 typedef struct mem mem;
 typedef struct mem_task mem_task;
 
 typedef struct mem_pool {
-    size_t size;             /* of a block */
+    size_t size; /* of a block */
     struct mem_free *free;
     size_t free_count;
-    char *next;              /* never used yet, in the newest slab */
+    char *next; /* never used yet, in the newest slab */
     size_t next_count;
     struct mem_slab *slabs;
     size_t total;
@@ -65,38 +65,38 @@ typedef struct mem_queue {
     map_node by_name;
     list link, kinds;
     int64_t waiting, pending, leased, failed; /* failed: unresolved */
-    int64_t coming;          /* while a group is judged: what it would add */
+    int64_t coming;                           /* while a group is judged: what it would add */
     bool paused;
     char name[];
 } mem_queue;
 
-typedef struct mem_kind {    /* one type in one queue */
+typedef struct mem_kind { /* one type in one queue */
     map_node by_name;
     list link;
     mem_queue *queue;
     tree levels;
-    uint64_t claim;          /* that looked at it last */
+    uint64_t claim; /* that looked at it last */
     char type[];
 } mem_kind;
 
 typedef struct mem_level {
     tree_node by_priority;
     mem_kind *kind;
-    int64_t users;           /* unfinished tasks, and batches being prepared */
+    int64_t users; /* unfinished tasks, and batches being prepared */
     int priority;
     tree ready[SUSPICIONS];
 } mem_level;
 
 typedef struct mem_node {
     map_node by_id;
-    list link, holding;      /* holding: linked while it has leases */
+    list link, holding;        /* holding: linked while it has leases */
     struct mem_handle *handle; /* NULL: closed, so its process is as good as gone */
     int64_t id, pid, lease_us, born_us, died_us;
     bool alive, swept;
     int64_t renewal, expires_boot_us; /* the heartbeat; 0: lapsed */
-    list leased, asked;      /* its tasks; asked: whose cancel was asked */
-    int64_t leases, marked;  /* marked: of its leases, those with the start mark; once dead, those it died with */
-    int64_t names;           /* who points here: rows, attempts, tasks */
+    list leased, asked;               /* its tasks; asked: whose cancel was asked */
+    int64_t leases, marked;           /* marked: of its leases, those with the start mark; once dead, those it died with */
+    int64_t names;                    /* who points here: rows, attempts, tasks */
     char *name, *queues, *types;
 } mem_node;
 
@@ -115,13 +115,13 @@ typedef struct mem_attempt { /* an execution that was not the last */
     pawl_attempt_outcome outcome;
 } mem_attempt;
 
-typedef struct mem_row {     /* of the audit trail */
+typedef struct mem_row { /* of the audit trail */
     list age;
     struct mem_row *next;
     mem_task *task;
     mem_node *node;
     int64_t at_us, fence;
-    const char *detail;      /* a constant, or a text of the task's endings */
+    const char *detail; /* a constant, or a text of the task's endings */
     pawl_state from, to;
 } mem_row;
 
@@ -138,10 +138,10 @@ typedef struct mem_log {
 typedef struct mem_resolution { /* a dead letter's; retried_as also of a cancelled task */
     pawl_id retried_as;
     int64_t resolved_us;
-    char *by, *note;         /* in the same block */
+    char *by, *note; /* in the same block */
 } mem_resolution;
 
-typedef struct mem_key {     /* (tenant, key) -> the last task that had it */
+typedef struct mem_key { /* (tenant, key) -> the last task that had it */
     map_node by_hash;
     mem_task *task;
 } mem_key;
@@ -157,18 +157,18 @@ struct mem_task {
     pawl_id id;
     pawl_body *body;
     mem_kind *kind;
-    mem_level *level;        /* NULL: finished */
-    mem_node *node;          /* that has it, or had it at the end */
-    mem_key *key;            /* NULL: none, or another task has it now */
+    mem_level *level; /* NULL: finished */
+    mem_node *node;   /* that has it, or had it at the end */
+    mem_key *key;     /* NULL: none, or another task has it now */
     int64_t run_at_us, started_us, finished_us, run_finished_us, fence;
     mem_attempt *attempts;
     mem_row *rows;
     mem_log *logs;
-    mem_ending *ending;      /* of the last run, once finished */
+    mem_ending *ending; /* of the last run, once finished */
     mem_resolution *resolution;
     char *progress_text;
     int runs, failures, interruptions, rescues;
-    int log_lines;           /* of the last run, once finished */
+    int log_lines; /* of the last run, once finished */
     signed char progress, strikes;
     unsigned char state, audit, outcome; /* outcome: of the last run, once finished */
     bool not_started, suspect, solo, marked, cancel_asked;
@@ -194,24 +194,24 @@ typedef struct mem_operator { /* of the operator log */
     int64_t at_us;
     pawl_op_kind kind;
     pawl_id id;
-    char *by, *what;          /* in the same block */
+    char *by, *what; /* in the same block */
 } mem_operator;
 
 typedef struct mem_minute {
-    int64_t minute;           /* since 1970 */
+    int64_t minute; /* since 1970 */
     int64_t dispatched, succeeded, failed, cancelled, retried, rescued;
     uint32_t wait[BUCKETS], run[BUCKETS];
 } mem_minute;
 
-typedef struct mem_number {   /* a node number for ids */
+typedef struct mem_number { /* a node number for ids */
     int64_t owner, ceiling_ms, floor_ms;
 } mem_number;
 
 typedef enum mem_age { AGE_SUCCEEDED, AGE_CANCELLED, AGE_FAILED, AGE_RESOLVED, AGES } mem_age;
 
 struct mem {
-    list link;                /* all that have a name */
-    char *name;               /* "": one handle's own */
+    list link;  /* all that have a name */
+    char *name; /* "": one handle's own */
     int handles_count;
     list handles;
     pthread_mutex_t lock;
@@ -221,10 +221,10 @@ struct mem {
     tree all, aged[AGES];
     list queue_list, node_list, holding;
     list rows_by_age, logs_by_age, operators;
-    mem_level *latest;        /* the level asked for last */
-    uint64_t claims;          /* wants looked at so far */
+    mem_level *latest; /* the level asked for last */
+    uint64_t claims;   /* wants looked at so far */
     int64_t last_node;
-    pawl_id last_id;          /* drawn by the store */
+    pawl_id last_id; /* drawn by the store */
     mem_number numbers[ID_NUMBER_MAX + 1];
     mem_minute *minutes[MINUTES];
 };
@@ -234,8 +234,8 @@ typedef struct mem_handle {
     mem *m;
     list link;
     pawl_clock clock;
-    int fd;                   /* -1: nobody else can commit */
-    bool signalled;           /* readable, and not looked at yet */
+    int fd;                          /* -1: nobody else can commit */
+    bool signalled;                  /* readable, and not looked at yet */
     const pawl_allocator *allocator; /* of the handle itself */
 } mem_handle;
 
@@ -276,21 +276,25 @@ void *pool_get(mem_pool *p);                                           /* zeroed
 void pool_put(mem_pool *p, void *block);
 
 /* memory_task.c */
-typedef enum mem_rank { ROW_CHANGE, ROW_END, ROW_ERROR } mem_rank; /* of an audit row: kept by level full; minimal too; errors too */
+typedef enum mem_rank {
+    ROW_CHANGE,
+    ROW_END,
+    ROW_ERROR
+} mem_rank; /* of an audit row: kept by level full; minimal too; errors too */
 
 typedef struct mem_note { /* about a change of state */
     int64_t now_us;
-    pawl_audit audit;     /* DEFAULT: the task's own level */
+    pawl_audit audit; /* DEFAULT: the task's own level */
     mem_rank rank;
-    const char *detail;   /* see mem_row */
+    const char *detail; /* see mem_row */
 } mem_note;
 
-extern mem_ending mem_poisoned;                                        /* reason "rescued_too_often"; not freed */
+extern mem_ending mem_poisoned; /* reason "rescued_too_often"; not freed */
 
 void mem_init_trees(mem *m);
 mem_task *mem_find(const mem *m, pawl_id id);
 mem_task *mem_find_live(const mem *m, pawl_id id);
-mem_task *mem_after(const mem *m, pawl_id id, bool upwards);           /* the nearest with a greater (smaller) id */
+mem_task *mem_after(const mem *m, pawl_id id, bool upwards); /* the nearest with a greater (smaller) id */
 mem_task *mem_by_key(const mem *m, const char *tenant, const char *key);
 pawl_id mem_draw_id(mem *m, int64_t now_us);
 mem_task *mem_create(mem *m, pawl_id id, pawl_body *body, mem_level *level, pawl_audit audit, int64_t now_us);
@@ -303,7 +307,7 @@ void mem_set_node(mem *m, mem_task *t, mem_node *n);
 void mem_take_back(mem *m, mem_task *t, mem_note note);
 void mem_record_run(mem *m, mem_task *t, const pawl_execution *run, mem_ending *ending, mem_log *log, bool last, int64_t now_us);
 void mem_ask_cancel(mem_task *t);
-void mem_forget(mem *m, mem_task *t);                                  /* frees a finished task and all that hangs on it */
+void mem_forget(mem *m, mem_task *t); /* frees a finished task and all that hangs on it */
 void mem_forget_row(mem *m, mem_row *row);
 void mem_forget_log(mem *m, mem_log *log);
 const char *mem_display(const mem_task *t, int64_t now_us, int64_t boot_us);
@@ -312,12 +316,12 @@ static inline mem_task *task_of_id(const tree_node *node) { return container_of(
 static inline mem_level *level_of(const tree_node *node) { return container_of(node, mem_level, by_priority); }
 
 /* memory_queue.c */
-mem_queue *mem_queue_get(mem *m, const char *name);                    /* makes it; NULL: no memory */
+mem_queue *mem_queue_get(mem *m, const char *name); /* makes it; NULL: no memory */
 mem_queue *mem_queue_find(const mem *m, const char *name);
 mem_kind *mem_kind_find(const mem *m, const char *queue, const char *type);
 mem_level *mem_level_get(mem *m, const char *queue, const char *type, int priority); /* used once more; NULL: no memory */
 void mem_level_drop(mem *m, mem_level *level);
-tree_node *mem_first_after(const tree *ready, int64_t at_us);          /* the first task of a ready tree due later than that */
+tree_node *mem_first_after(const tree *ready, int64_t at_us); /* the first task of a ready tree due later than that */
 
 /* memory_receipt.c */
 mem_receipt *mem_receipt_get(mem *m, const pawl_batch *batch, int count); /* made, with room; NULL: no memory */

@@ -9,14 +9,14 @@ typedef struct change {
     mem *m;
     pawl_batch *batch;
     int64_t now_us;
-    mem_node *node;     /* who may be given leases; NULL: nobody */
+    mem_node *node; /* who may be given leases; NULL: nobody */
     bool granted;
     struct member *members; /* by operation; NULL: nothing in the batch is limited */
 } change;
 
 typedef struct member { /* an operation, perhaps of a group that is stored as a whole or not at all */
     mem_prep *prep;
-    int next;           /* operation of the same group; 0: none */
+    int next; /* operation of the same group; 0: none */
     bool judged, full;
 } member;
 
@@ -35,7 +35,7 @@ static void *take(void **place)
     return value;
 }
 
-/* ---- insert -------------------------------------------------------------------------------------------------------------------- */
+/* ---- insert ------------------------------------------------------------------------------------------------------ */
 
 /* What an INSERT will answer, room in its queue aside, and the task it meets. Changes nothing. */
 static pawl_op_result foresee(const change *c, const pawl_op *op, const mem_prep *p, mem_task **met)
@@ -110,17 +110,14 @@ static void insert(change *c, pawl_op *op, mem_prep *p, bool may_lease)
     }
 }
 
-/* ---- depth limits, decided before anything is stored ------------------------------------------------------------------------------- */
+/* ---- depth limits, decided before anything is stored ------------------------------------------------------------- */
 
 static bool limited(const pawl_op *op)
 {
     return op->kind == PAWL_OP_INSERT && (op->u.insert.depth_limit > 0 || op->u.insert.group > 0);
 }
 
-static int group_of(const pawl_op *op)
-{
-    return op->kind == PAWL_OP_INSERT ? op->u.insert.group : 0;
-}
+static int group_of(const pawl_op *op) { return op->kind == PAWL_OP_INSERT ? op->u.insert.group : 0; }
 
 /* Chains the operations of each group. `last` is a hash from group to index + 1 of its last operation so far. */
 static void chain_groups(change *c, mem_prep *preps, int *last, uint32_t slots)
@@ -182,7 +179,7 @@ static bool find_full(change *c, mem_prep *preps, pawl_arena *arena)
     return true;
 }
 
-/* ---- the holder's operations ---------------------------------------------------------------------------------------------------------- */
+/* ---- the holder's operations ------------------------------------------------------------------------------------- */
 
 /* The task if it is leased under exactly this fence; else the operation is stale. */
 static mem_task *held_by_fence(change *c, pawl_op *op)
@@ -237,10 +234,7 @@ static void end_run(change *c, mem_task *t, const pawl_execution *run, mem_prep 
     mem_record_run(c->m, t, run, TAKE(p->ending), TAKE(p->log), last, c->now_us);
 }
 
-static const char *why_failed(const mem_ending *e)
-{
-    return !e ? NULL : e->error ? e->error : e->reason;
-}
+static const char *why_failed(const mem_ending *e) { return !e ? NULL : e->error ? e->error : e->reason; }
 
 /* Where the finish of a run leads; 0: nowhere. */
 static task_why finish_why(pawl_state to)
@@ -319,7 +313,7 @@ static void release(change *c, pawl_op *op, mem_prep *p)
     op->out_run_at_us = t->run_at_us;
 }
 
-/* ---- what people ask ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- what people ask --------------------------------------------------------------------------------------------- */
 
 static void log_operator(change *c, mem_prep *p)
 {
@@ -407,7 +401,7 @@ static void set_queue(change *c, pawl_op *op, mem_prep *p)
     op->result = PAWL_OP_DONE;
 }
 
-/* ---- the batch --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the batch --------------------------------------------------------------------------------------------------- */
 
 static void clear(pawl_op *op)
 {

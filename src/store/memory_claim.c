@@ -1,8 +1,8 @@
 /* Leases in the memory store: claims, renewals with their news, what a node holds, rescue.
  *
- * A claim merges the kinds it may take from: a cursor per kind stands on the kind's next task in the order priority, run_at, id, and
- * the cursors stand in a tree by that task. Choosing changes nothing; only when every chosen task has its copy for the engine are the
- * leases granted.
+ * A claim merges the kinds it may take from: a cursor per kind stands on the kind's next task in the order priority,
+ * run_at, id, and the cursors stand in a tree by that task. Choosing changes nothing; only when every chosen task has its
+ * copy for the engine are the leases granted.
  */
 #include "store/memory.h"
 
@@ -21,13 +21,10 @@ typedef struct claiming {
     mem_task **chosen; /* beside call->tasks */
     bool solo_taken;
     tree cursors;
-    bool withheld;     /* something due was not for this claim */
+    bool withheld; /* something due was not for this claim */
 } claiming;
 
-static cursor *cursor_of(const tree_node *node)
-{
-    return container_of(node, cursor, order);
-}
+static cursor *cursor_of(const tree_node *node) { return container_of(node, cursor, order); }
 
 static bool more_urgent(const mem_task *x, const mem_task *y)
 {
@@ -36,12 +33,9 @@ static bool more_urgent(const mem_task *x, const mem_task *y)
     return x->run_at_us != y->run_at_us ? x->run_at_us < y->run_at_us : x->id < y->id;
 }
 
-static bool cursor_before(const tree_node *a, const tree_node *b)
-{
-    return more_urgent(cursor_of(a)->task, cursor_of(b)->task);
-}
+static bool cursor_before(const tree_node *a, const tree_node *b) { return more_urgent(cursor_of(a)->task, cursor_of(b)->task); }
 
-/* ---- choosing ---------------------------------------------------------------------------------------------------------------- */
+/* ---- choosing ---------------------------------------------------------------------------------------------------- */
 
 /* Which of a level's ready trees this claim may take from now: suspects only straight into a free worker. */
 static bool allowed(const claiming *c, int suspicion)
@@ -125,10 +119,17 @@ static bool choose(claiming *c, mem_task *t)
     if (!pool_reserve(&c->m->rows, &c->m->allocator, (size_t)at + 1)) return false;
     pawl_body *body = pawl_body_copy(c->call->allocator, t->body);
     if (!body) return false;
-    c->call->tasks[at] = (pawl_claimed){
-        .body = body, .fence = t->fence + 1, .run_at_us = t->run_at_us, .runs = t->runs, .failures = t->failures,
-        .rescues = t->rescues, .interruptions = t->interruptions, .want = c->want_index,
-        .not_started = t->body->key && c->want->got >= c->want->free, .suspect = t->suspect, .solo = t->suspect && t->solo};
+    c->call->tasks[at] = (pawl_claimed){.body = body,
+                                        .fence = t->fence + 1,
+                                        .run_at_us = t->run_at_us,
+                                        .runs = t->runs,
+                                        .failures = t->failures,
+                                        .rescues = t->rescues,
+                                        .interruptions = t->interruptions,
+                                        .want = c->want_index,
+                                        .not_started = t->body->key && c->want->got >= c->want->free,
+                                        .suspect = t->suspect,
+                                        .solo = t->suspect && t->solo};
     c->chosen[at] = t;
     c->call->tasks_count++;
     c->want->got++;
@@ -180,7 +181,7 @@ static bool claim_want(claiming *c, pawl_arena *arena)
     return true;
 }
 
-/* ---- granting ------------------------------------------------------------------------------------------------------------------ */
+/* ---- granting ---------------------------------------------------------------------------------------------------- */
 
 static void grant(claiming *c, mem_node *n)
 {
@@ -213,7 +214,7 @@ static bool choose_all(claiming *c, pawl_arena *arena)
     return true;
 }
 
-/* ---- news ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- news -------------------------------------------------------------------------------------------------------- */
 
 static void add_lapsed(pawl_news *news, const mem_node *n, bool proven)
 {
@@ -251,7 +252,7 @@ static void tell_news(mem_handle *h, int64_t node, pawl_news *news)
     }
 }
 
-/* ---- callbacks ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- callbacks --------------------------------------------------------------------------------------------------- */
 
 static void want_nothing(pawl_claim *call)
 {
@@ -320,7 +321,7 @@ pawl_status memory_held(pawl_store *store, int64_t node, pawl_lease **leases, in
     return found ? PAWL_OK : mem_no_memory(err);
 }
 
-/* ---- rescue ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- rescue ------------------------------------------------------------------------------------------------------ */
 
 /* A victim holds leases and is dead already, provably gone, or silent since the renewal the rescuer saw. */
 static bool may_rescue(const mem_node *victim, const pawl_rescue *call, int64_t boot_us)
@@ -364,7 +365,8 @@ static pawl_status free_tasks(mem *m, mem_node *victim, pawl_rescue *call, int64
 {
     size_t limit = call->limit > 0 ? (size_t)call->limit : 0;
     if ((int64_t)limit > victim->leases) limit = (size_t)victim->leases;
-    if (!pool_reserve(&m->rows, &m->allocator, limit) || !pool_reserve(&m->attempts, &m->allocator, limit)) return mem_no_memory(err);
+    if (!pool_reserve(&m->rows, &m->allocator, limit) || !pool_reserve(&m->attempts, &m->allocator, limit))
+        return mem_no_memory(err);
     if (!mem_minute_ready(m, now_us)) return mem_no_memory(err);
     if (victim->alive) mem_node_die(m, victim, now_us);
     for (; limit > 0; limit--) {

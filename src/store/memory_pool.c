@@ -1,5 +1,5 @@
-/* Blocks of one size, cut from slabs that go back only when the store closes. A new block is the last one freed or, failing that,
- * the next bytes of the newest slab, so memory is touched in order and only when it is needed.
+/* Blocks of one size, cut from slabs that go back only when the store closes. A new block is the last one freed or,
+ * failing that, the next bytes of the newest slab, so memory is touched in order and only when it is needed.
  */
 #include "store/memory.h"
 
@@ -15,10 +15,7 @@ typedef struct mem_slab {
     _Alignas(16) char bytes[];
 } mem_slab;
 
-void pool_init(mem_pool *p, size_t size)
-{
-    *p = (mem_pool){.size = (size + 7) & ~(size_t)7};
-}
+void pool_init(mem_pool *p, size_t size) { *p = (mem_pool){.size = (size + 7) & ~(size_t)7}; }
 
 void pool_done(mem_pool *p, const pawl_allocator *a)
 {

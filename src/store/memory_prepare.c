@@ -1,12 +1,9 @@
-/* What a batch needs, allocated before anything changes: copies of bodies and texts, rows from the pools, levels, the minute. The
- * operations then take what they use; the rest is freed.
+/* What a batch needs, allocated before anything changes: copies of bodies and texts, rows from the pools, levels, the
+ * minute. The operations then take what they use; the rest is freed.
  */
 #include "store/memory.h"
 
-static size_t text_size(const char *text)
-{
-    return text ? strlen(text) + 1 : 0;
-}
+static size_t text_size(const char *text) { return text ? strlen(text) + 1 : 0; }
 
 static char *put_text(char **at, const char *text)
 {
@@ -90,7 +87,7 @@ static bool want_operator(mem *m, const pawl_op *op, const char *what, int64_t n
     o->at_us = now_us;
     o->kind = op->kind;
     o->id = op->id;
-    p->operator = o;
+    p->operator= o;
     return true;
 }
 

@@ -1,5 +1,5 @@
-/* Queues, kinds (a type in a queue) and levels (a priority of a kind). Queues and kinds stay once they were named; a level goes with
- * its last task, but the one asked for last stays at hand: most tasks are like the one before.
+/* Queues, kinds (a type in a queue) and levels (a priority of a kind). Queues and kinds stay once they were named; a level
+ * goes with its last task, but the one asked for last stays at hand: most tasks are like the one before.
  */
 #include "store/memory.h"
 
@@ -9,20 +9,11 @@ static bool due_before(const tree_node *a, const tree_node *b)
     return x->run_at_us != y->run_at_us ? x->run_at_us < y->run_at_us : x->id < y->id;
 }
 
-static bool priority_before(const tree_node *a, const tree_node *b)
-{
-    return level_of(a)->priority < level_of(b)->priority;
-}
+static bool priority_before(const tree_node *a, const tree_node *b) { return level_of(a)->priority < level_of(b)->priority; }
 
-static bool due_by(const tree_node *node, const void *key)
-{
-    return task_of_order(node)->run_at_us <= *(const int64_t *)key;
-}
+static bool due_by(const tree_node *node, const void *key) { return task_of_order(node)->run_at_us <= *(const int64_t *)key; }
 
-tree_node *mem_first_after(const tree *ready, int64_t at_us)
-{
-    return tree_from(ready, due_by, &at_us);
-}
+tree_node *mem_first_after(const tree *ready, int64_t at_us) { return tree_from(ready, due_by, &at_us); }
 
 mem_queue *mem_queue_find(const mem *m, const char *name)
 {
@@ -47,10 +38,7 @@ mem_queue *mem_queue_get(mem *m, const char *name)
     return q;
 }
 
-static uint64_t kind_hash(const mem_queue *q, const char *type)
-{
-    return hash_bytes(type, strlen(type), (uint64_t)(uintptr_t)q);
-}
+static uint64_t kind_hash(const mem_queue *q, const char *type) { return hash_bytes(type, strlen(type), (uint64_t)(uintptr_t)q); }
 
 static mem_kind *kind_find(const mem *m, const mem_queue *q, const char *type)
 {
@@ -82,10 +70,7 @@ static mem_kind *kind_get(mem *m, const char *queue, const char *type)
     return k;
 }
 
-static bool more_urgent(const tree_node *node, const void *key)
-{
-    return level_of(node)->priority < *(const int *)key;
-}
+static bool more_urgent(const tree_node *node, const void *key) { return level_of(node)->priority < *(const int *)key; }
 
 static mem_level *level_of_kind(mem *m, mem_kind *k, int priority)
 {

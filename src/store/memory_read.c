@@ -1,14 +1,14 @@
 /* Questions to the memory store. Answers are copies in the caller's arena.
  *
- * A list walks the tasks by id and lets go of the store's lock every LOOK_MAX tasks; it goes on from the id it had reached, so it needs
- * nothing to stand still meanwhile. Its cursor is the text of that id.
+ * A list walks the tasks by id and lets go of the store's lock every LOOK_MAX tasks; it goes on from the id it had
+ * reached, so it needs nothing to stand still meanwhile. Its cursor is the text of that id.
  */
 #include "store/memory.h"
 #include <stdlib.h>
 
 #define LOOK_MAX 1000
 
-/* ---- one task ----------------------------------------------------------------------------------------------------------------- */
+/* ---- one task ---------------------------------------------------------------------------------------------------- */
 
 typedef struct copying { /* remembers a failed copy */
     pawl_arena *arena;
@@ -50,10 +50,7 @@ static void copy_body(copying *c, pawl_info *info, const pawl_body *b)
     info->audit = b->audit;
 }
 
-static bool running(const mem_task *t)
-{
-    return t->state == PAWL_LEASED && !t->not_started;
-}
+static bool running(const mem_task *t) { return t->state == PAWL_LEASED && !t->not_started; }
 
 /* What the last run left: of a finished task its own, else of the attempt before. */
 static const mem_ending *last_ending(const mem_task *t)
@@ -110,13 +107,19 @@ static pawl_info *copy_task(copying *c, const mem_task *t, int64_t now_us, int64
     return info;
 }
 
-/* ---- attempts -------------------------------------------------------------------------------------------------------------------- */
+/* ---- attempts ---------------------------------------------------------------------------------------------------- */
 
 static void copy_attempt(copying *c, pawl_attempt *to, const mem_attempt *a)
 {
-    *to = (pawl_attempt){.number = a->number, .outcome = pawl_attempt_outcome_name(a->outcome), .started_us = a->started_us,
-                         .finished_us = a->finished_us, .fence = a->fence, .node = a->node->id, .node_name = text(c, a->node->name),
-                         .code = a->ending ? text(c, a->ending->code) : NULL, .error = a->ending ? text(c, a->ending->error) : NULL,
+    *to = (pawl_attempt){.number = a->number,
+                         .outcome = pawl_attempt_outcome_name(a->outcome),
+                         .started_us = a->started_us,
+                         .finished_us = a->finished_us,
+                         .fence = a->fence,
+                         .node = a->node->id,
+                         .node_name = text(c, a->node->name),
+                         .code = a->ending ? text(c, a->ending->code) : NULL,
+                         .error = a->ending ? text(c, a->ending->error) : NULL,
                          .log_lines = a->log_lines};
 }
 
@@ -167,7 +170,7 @@ static pawl_status get(pawl_store *store, const mem_task *t, pawl_query *query, 
     return c.failed ? PAWL_NO_MEMORY : PAWL_OK;
 }
 
-/* ---- trail ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- trail ------------------------------------------------------------------------------------------------------- */
 
 static size_t count_lines(const mem_log *log)
 {
@@ -228,9 +231,12 @@ static void copy_rows(copying *c, const mem_task *t, pawl_trail *trail)
     }
     do {
         row = row->next;
-        rows[trail->audit_count++] = (pawl_audit_row){
-            .at_us = row->at_us, .from = pawl_state_name(row->from), .to = pawl_state_name(row->to), .fence = row->fence,
-            .node_name = row->node ? text(c, row->node->name) : NULL, .detail = text(c, row->detail)};
+        rows[trail->audit_count++] = (pawl_audit_row){.at_us = row->at_us,
+                                                      .from = pawl_state_name(row->from),
+                                                      .to = pawl_state_name(row->to),
+                                                      .fence = row->fence,
+                                                      .node_name = row->node ? text(c, row->node->name) : NULL,
+                                                      .detail = text(c, row->detail)};
     } while (row != t->rows);
 }
 
@@ -245,16 +251,16 @@ static pawl_status get_trail(const mem_task *t, pawl_query *query, pawl_arena *a
     return c.failed ? PAWL_NO_MEMORY : PAWL_OK;
 }
 
-/* ---- list --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- list -------------------------------------------------------------------------------------------------------- */
 
 typedef struct listing {
     pawl_store *store;
     const pawl_filter *filter;
-    pawl_state state;   /* NONE: any, or by display */
+    pawl_state state; /* NONE: any, or by display */
     int64_t now_us, boot_us, until_boot_us;
     pawl_info **found;
     int count, limit;
-    pawl_id at;         /* the last task looked at */
+    pawl_id at; /* the last task looked at */
     bool more, partial;
     copying copying;
 } listing;
@@ -324,7 +330,8 @@ static pawl_status end_list(listing *l, pawl_query *query, pawl_error *err)
 
 static pawl_status list_tasks(pawl_store *store, pawl_query *query, pawl_arena *arena, pawl_error *err)
 {
-    listing l = {.store = store, .filter = query->filter, .copying.arena = arena, .now_us = mem_now(store), .boot_us = mem_boot(store)};
+    listing l = {
+        .store = store, .filter = query->filter, .copying.arena = arena, .now_us = mem_now(store), .boot_us = mem_boot(store)};
     pawl_status status = begin_list(&l, err);
     if (status) return status;
     if (query->deadline_us > 0) l.until_boot_us = mem_add(l.boot_us, query->deadline_us);
@@ -336,12 +343,16 @@ static pawl_status list_tasks(pawl_store *store, pawl_query *query, pawl_arena *
     return end_list(&l, query, err);
 }
 
-/* ---- nodes ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- nodes ------------------------------------------------------------------------------------------------------- */
 
 static void copy_node(copying *c, pawl_store *store, const mem_node *n, pawl_node_info *to)
 {
     int64_t boot_us = mem_boot(store);
-    *to = (pawl_node_info){.id = n->id, .name = text(c, n->name), .pid = n->pid, .queues = text(c, n->queues), .leases = n->leases,
+    *to = (pawl_node_info){.id = n->id,
+                           .name = text(c, n->name),
+                           .pid = n->pid,
+                           .queues = text(c, n->queues),
+                           .leases = n->leases,
                            .born_us = n->born_us};
     to->alive = n->alive && (n->handle || !mem_node_lapsed(n, boot_us));
     if (n->leases > 0) to->expires_us = mem_now(store) + n->expires_boot_us - boot_us;
@@ -366,7 +377,7 @@ static pawl_status get_nodes(pawl_store *store, const mem *m, pawl_query *query,
     return c.failed ? PAWL_NO_MEMORY : PAWL_OK;
 }
 
-/* ---- the callback ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the callback ------------------------------------------------------------------------------------------------ */
 
 static pawl_status ask(pawl_store *store, mem *m, pawl_query *query, pawl_arena *arena)
 {

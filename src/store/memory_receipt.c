@@ -1,12 +1,9 @@
-/* Receipts: (node, lane) -> the number and the results of the last batch applied. A batch that comes again gets these results and
- * changes nothing. Results stand in the order of the operations, each followed by those of its spawns.
+/* Receipts: (node, lane) -> the number and the results of the last batch applied. A batch that comes again gets these
+ * results and changes nothing. Results stand in the order of the operations, each followed by those of its spawns.
  */
 #include "store/memory.h"
 
-static uint64_t lane_key(int64_t node, int lane)
-{
-    return (uint64_t)node << 16 | (uint64_t)lane;
-}
+static uint64_t lane_key(int64_t node, int lane) { return (uint64_t)node << 16 | (uint64_t)lane; }
 
 static mem_receipt *find(const mem *m, int64_t node, int lane)
 {
@@ -71,8 +68,7 @@ static void recall_all(const mem_receipt *r, pawl_batch *batch)
     for (int i = 0; i < batch->count; i++) {
         pawl_op *op = batch->ops[i];
         from = recall(from, op, r->store_now_us);
-        for (int k = 0; k < mem_spawns(op); k++)
-            from = recall(from, &op->u.finish.spawns[k], r->store_now_us);
+        for (int k = 0; k < mem_spawns(op); k++) from = recall(from, &op->u.finish.spawns[k], r->store_now_us);
     }
     batch->store_now_us = r->store_now_us;
 }

@@ -8,15 +8,9 @@
 
 #define DUE_MAX 10000
 
-static int64_t minute_number(int64_t now_us)
-{
-    return now_us / PAWL_MINUTE;
-}
+static int64_t minute_number(int64_t now_us) { return now_us / PAWL_MINUTE; }
 
-static size_t slot_of(int64_t minute)
-{
-    return (size_t)(minute % MINUTES + (minute < 0 ? MINUTES : 0)) % MINUTES;
-}
+static size_t slot_of(int64_t minute) { return (size_t)(minute % MINUTES + (minute < 0 ? MINUTES : 0)) % MINUTES; }
 
 bool mem_minute_ready(mem *m, int64_t now_us)
 {
@@ -27,10 +21,7 @@ bool mem_minute_ready(mem *m, int64_t now_us)
     return true;
 }
 
-mem_minute *mem_minute_of(mem *m, int64_t now_us)
-{
-    return m->minutes[slot_of(minute_number(now_us))];
-}
+mem_minute *mem_minute_of(mem *m, int64_t now_us) { return m->minutes[slot_of(minute_number(now_us))]; }
 
 /* Bucket 0 is 0 and 1; then [2^k, 2^k * sqrt 2) and [2^k * sqrt 2, 2^(k+1)) in turn. */
 static int bucket_of(int64_t us)
@@ -104,7 +95,8 @@ static void count_due(const mem_queue *q, int64_t now_us, pawl_queue_info *info)
                 const tree_node *node = level_of(l)->ready[i].first;
                 int64_t oldest = node ? task_of_order(node)->run_at_us : INT64_MAX;
                 if (oldest <= now_us && (!info->oldest_due_us || oldest < info->oldest_due_us)) info->oldest_due_us = oldest;
-                for (; node && info->due < DUE_MAX && task_of_order(node)->run_at_us <= now_us; node = tree_next(node)) info->due++;
+                for (; node && info->due < DUE_MAX && task_of_order(node)->run_at_us <= now_us; node = tree_next(node))
+                    info->due++;
             }
         }
     }
@@ -159,7 +151,8 @@ pawl_status mem_stats(mem *m, int64_t window_us, int64_t now_us, int64_t boot_us
     s->window_us = window_us > 0 ? (window_us + PAWL_MINUTE - 1) / PAWL_MINUTE * PAWL_MINUTE : PAWL_HOUR;
     s->queues = queues;
     list_each(link, &m->queue_list) {
-        if (!add_queue(m, container_of(link, mem_queue, link), s, &queues[s->queues_count++], boot_us, arena)) return PAWL_NO_MEMORY;
+        if (!add_queue(m, container_of(link, mem_queue, link), s, &queues[s->queues_count++], boot_us, arena))
+            return PAWL_NO_MEMORY;
     }
     if (s->queues_count > 1) qsort(queues, s->queues_count, sizeof *queues, by_name);
     sum_window(m, s);

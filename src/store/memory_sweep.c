@@ -1,7 +1,7 @@
 /* Retention in the memory store: one small step at a time, oldest first of each kind.
  *
- * Audit rows, logs and the operator log are looked at in the order in which they were written, which is their order by time unless the
- * wall clock was set back; then some go a little later.
+ * Audit rows, logs and the operator log are looked at in the order in which they were written, which is their order by
+ * time unless the wall clock was set back; then some go a little later.
  */
 #include "store/memory.h"
 

@@ -1,12 +1,9 @@
 /* One task in the memory store: where it stands (mem_place), how its state changes (mem_move), what it leaves behind. */
 #include "store/memory.h"
 
-/* ---- orders ---------------------------------------------------------------------------------------------------------------- */
+/* ---- orders ------------------------------------------------------------------------------------------------------ */
 
-static bool id_before(const tree_node *a, const tree_node *b)
-{
-    return task_of_id(a)->id < task_of_id(b)->id;
-}
+static bool id_before(const tree_node *a, const tree_node *b) { return task_of_id(a)->id < task_of_id(b)->id; }
 
 static bool finished_before(const tree_node *a, const tree_node *b)
 {
@@ -30,7 +27,7 @@ void mem_init_trees(mem *m)
     tree_init(&m->aged[AGE_RESOLVED], resolved_before);
 }
 
-/* ---- finding ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- finding ----------------------------------------------------------------------------------------------------- */
 
 mem_task *mem_find_live(const mem *m, pawl_id id)
 {
@@ -38,10 +35,7 @@ mem_task *mem_find_live(const mem *m, pawl_id id)
     return node ? container_of(node, mem_task, live) : NULL;
 }
 
-static bool id_below(const tree_node *node, const void *key)
-{
-    return task_of_id(node)->id < *(const pawl_id *)key;
-}
+static bool id_below(const tree_node *node, const void *key) { return task_of_id(node)->id < *(const pawl_id *)key; }
 
 mem_task *mem_find(const mem *m, pawl_id id)
 {
@@ -80,7 +74,7 @@ mem_task *mem_by_key(const mem *m, const char *tenant, const char *key)
     return k ? k->task : NULL;
 }
 
-/* ---- creation ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- creation ---------------------------------------------------------------------------------------------------- */
 
 pawl_id mem_draw_id(mem *m, int64_t now_us)
 {
@@ -126,12 +120,9 @@ mem_task *mem_create(mem *m, pawl_id id, pawl_body *body, mem_level *level, pawl
     return t;
 }
 
-/* ---- where it stands ----------------------------------------------------------------------------------------------------------------- */
+/* ---- where it stands --------------------------------------------------------------------------------------------- */
 
-static tree *ready_of(const mem_task *t)
-{
-    return &t->level->ready[t->suspect ? 1 + t->solo : 0];
-}
+static tree *ready_of(const mem_task *t) { return &t->level->ready[t->suspect ? 1 + t->solo : 0]; }
 
 static tree *aged_of(mem *m, const mem_task *t)
 {
@@ -200,7 +191,7 @@ void mem_ask_cancel(mem_task *t)
     list_append(&t->node->asked, &t->place.lease);
 }
 
-/* ---- changes of state ------------------------------------------------------------------------------------------------------------------ */
+/* ---- changes of state -------------------------------------------------------------------------------------------- */
 
 static bool row_kept(const mem_task *t, mem_note note)
 {
@@ -303,8 +294,14 @@ static void add_log(mem *m, mem_task *t, mem_log *log, int64_t now_us)
 static void add_attempt(mem *m, mem_task *t, const pawl_execution *run, mem_ending *ending)
 {
     mem_attempt *a = pool_get(&m->attempts);
-    *a = (mem_attempt){.node = t->node, .ending = ending, .started_us = run->started_us, .finished_us = run->finished_us,
-                       .fence = t->fence, .number = t->runs, .log_lines = run->log_lines, .outcome = run->outcome};
+    *a = (mem_attempt){.node = t->node,
+                       .ending = ending,
+                       .started_us = run->started_us,
+                       .finished_us = run->finished_us,
+                       .fence = t->fence,
+                       .number = t->runs,
+                       .log_lines = run->log_lines,
+                       .outcome = run->outcome};
     mem_node_named(t->node);
     a->next = t->attempts ? t->attempts->next : a;
     if (t->attempts) t->attempts->next = a;
@@ -330,7 +327,7 @@ void mem_record_run(mem *m, mem_task *t, const pawl_execution *run, mem_ending *
 
 mem_ending mem_poisoned = {.reason = "rescued_too_often"};
 
-/* ---- forgetting -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- forgetting -------------------------------------------------------------------------------------------------- */
 
 void mem_forget_row(mem *m, mem_row *row)
 {

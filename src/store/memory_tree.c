@@ -1,6 +1,6 @@
-/* A treap: a search tree by order that is at the same time a heap by weight. Weights are the nodes' mixed addresses, as good as
- * random and costing no memory, so the tree is balanced whatever the order of inserts. `first` and `last` are kept, and an insert
- * tries the ends before it descends.
+/* A treap: a search tree by order that is at the same time a heap by weight. Weights are the nodes' mixed addresses, as
+ * good as random and costing no memory, so the tree is balanced whatever the order of inserts. `first` and `last` are
+ * kept, and an insert tries the ends before it descends.
  */
 #include "store/memory_tree.h"
 #include "base/check.h"
@@ -15,10 +15,7 @@ static uint64_t weight(const tree_node *node)
     return x ^ x >> 29;
 }
 
-void tree_init(tree *t, tree_order before)
-{
-    *t = (tree){.before = before};
-}
+void tree_init(tree *t, tree_order before) { *t = (tree){.before = before}; }
 
 static tree_node **place_of(tree *t, tree_node *node)
 {
@@ -93,15 +90,9 @@ static tree_node *step(const tree_node *node, int side)
     return node->parent;
 }
 
-tree_node *tree_next(const tree_node *node)
-{
-    return step(node, 1);
-}
+tree_node *tree_next(const tree_node *node) { return step(node, 1); }
 
-tree_node *tree_prev(const tree_node *node)
-{
-    return step(node, 0);
-}
+tree_node *tree_prev(const tree_node *node) { return step(node, 0); }
 
 tree_node *tree_from(const tree *t, tree_below below, const void *key)
 {

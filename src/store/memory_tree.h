@@ -1,5 +1,6 @@
-/* An ordered tree of nodes that live inside what they order. Insert, remove and search take O(log n); at either end, where queues
- * and histories grow and shrink, constant time on average. It never allocates, so it never fails. */
+/* An ordered tree of nodes that live inside what they order. Insert, remove and search take O(log n); at either end, where
+ * queues and histories grow and shrink, constant time on average. It never allocates, so it never fails.
+ */
 #ifndef STORE_MEMORY_TREE_H
 #define STORE_MEMORY_TREE_H
 

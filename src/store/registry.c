@@ -1,5 +1,6 @@
-/* Which stores there are: the built-in ones, and those the program registered. A registered table is used as it stands, so it must
- * live as long as the process; it cannot be taken back. */
+/* Which stores there are: the built-in ones, and those the program registered. A registered table is used as it stands, so
+ * it must live as long as the process; it cannot be taken back.
+ */
 #include "base/error.h"
 #include "store/registry.h"
 #include <pthread.h>
@@ -66,13 +67,18 @@ static pawl_status check(const pawl_store_type *type, pawl_error *err)
 {
     if (!type) return err_set(err, PAWL_INVALID, "cannot register a store: the table is NULL");
     if (type->version != PAWL_STORE_VERSION)
-        return err_set(err, PAWL_UNSUPPORTED, "cannot register a store of version %d: this pawl knows version %d; build the store against its pawl/store.h",
-                       type->version, PAWL_STORE_VERSION);
+        return err_set(
+            err, PAWL_UNSUPPORTED,
+            "cannot register a store of version %d: this pawl knows version %d; build the store against its pawl/store.h",
+            type->version, PAWL_STORE_VERSION);
     if (!scheme_valid(type->scheme))
-        return err_set(err, PAWL_INVALID, "cannot register a store: its scheme must be 1 to %d characters of a-z, 0-9, +, - and .", SCHEME_MAX);
+        return err_set(err, PAWL_INVALID,
+                       "cannot register a store: its scheme must be 1 to %d characters of a-z, 0-9, +, - and .", SCHEME_MAX);
     const char *missing = missing_callback(type);
-    if (missing) return err_set(err, PAWL_INVALID, "cannot register store \"%s\": its callback `%s` is NULL", type->scheme, missing);
-    if (type->lanes < 1) return err_set(err, PAWL_INVALID, "cannot register store \"%s\": it needs at least 1 lane", type->scheme);
+    if (missing)
+        return err_set(err, PAWL_INVALID, "cannot register store \"%s\": its callback `%s` is NULL", type->scheme, missing);
+    if (type->lanes < 1)
+        return err_set(err, PAWL_INVALID, "cannot register store \"%s\": it needs at least 1 lane", type->scheme);
     return PAWL_OK;
 }
 

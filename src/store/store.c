@@ -4,17 +4,44 @@
 #include "store/registry.h"
 #include <string.h>
 
-pawl_status store_open(const pawl_store_options *options, pawl_store **out, pawl_error *err)
+static pawl_status find_type(const char *url, const pawl_store_type **out, pawl_error *err)
 {
-    const char *url = options->url;
     size_t len = url ? strcspn(url, ":") : 0;
     if (len == 0 || url[len] != ':')
-        return err_set(err, PAWL_INVALID, "cannot open store \"%s\": a store's URL begins with its kind; write sqlite:PATH or memory:", url ? url : "");
-    const pawl_store_type *type = registry_find(url, len);
-    if (!type)
-        return err_set(err, PAWL_UNSUPPORTED, "cannot open store \"%.*s:...\": this build has no store of that kind; there are memory: and sqlite:PATH",
-                       len < 64 ? (int)len : 64, url);
-    return type->open(options, out, err);
+        return err_set(err, PAWL_INVALID,
+                       "cannot open store \"%s\": its URL must begin with a kind; write sqlite:PATH or memory:", url ? url : "");
+    *out = registry_find(url, len);
+    if (*out) return PAWL_OK;
+    return err_set(err, PAWL_UNSUPPORTED,
+                   "cannot open store \"%.*s:...\": this build has no store of that kind; there are memory: and sqlite:PATH",
+                   len < 64 ? (int)len : 64, url);
+}
+
+pawl_status store_open(const pawl_store_options *options, pawl_store **out, pawl_error *err)
+{
+    const pawl_store_type *type = NULL;
+    pawl_status status = find_type(options->url, &type, err);
+    return status ? status : type->open(options, out, err);
+}
+
+pawl_status store_schema(const pawl_store_options *options, pawl_schema *out, pawl_arena *arena, pawl_error *err)
+{
+    const pawl_store_type *type = NULL;
+    pawl_status status = find_type(options->url, &type, err);
+    *out = (pawl_schema){.fits = true};
+    return status || !type->schema ? status : type->schema(options, out, arena, err);
+}
+
+void store_examine(const pawl_store_options *options, pawl_store *store, pawl_findings *findings)
+{
+    const pawl_store_type *type = NULL;
+    if (find_type(options->url, &type, NULL) == PAWL_OK && type->examine) type->examine(options, store, findings);
+}
+
+bool store_outlives_process(const pawl_store_options *options)
+{
+    const pawl_store_type *type = NULL;
+    return find_type(options->url, &type, NULL) == PAWL_OK && type->durable;
 }
 
 void store_close(pawl_store *store)
@@ -32,17 +59,15 @@ static pawl_status make(pawl_store *store, core_call *call)
     case CORE_APPLY: return type->apply(store, &call->u.batch, call->arena, &call->err);
     case CORE_CLAIM: return type->claim(store, &call->u.claim, call->arena, &call->err);
     case CORE_RENEW: return type->renew(store, &call->u.renewal, &call->err);
-    case CORE_HELD: return type->held(store, call->u.held.node, &call->u.held.leases, &call->u.held.count, call->arena, &call->err);
+    case CORE_HELD:
+        return type->held(store, call->u.held.node, &call->u.held.leases, &call->u.held.count, call->arena, &call->err);
     case CORE_RESCUE: return type->rescue(store, &call->u.rescue, &call->err);
     case CORE_SWEEP: return type->sweep(store, &call->u.sweep, &call->err);
     default: return err_set(&call->err, PAWL_INTERNAL, "there is no call %d to a store", (int)call->kind);
     }
 }
 
-void store_call(pawl_store *store, core_call *call)
-{
-    call->status = make(store, call);
-}
+void store_call(pawl_store *store, core_call *call) { call->status = make(store, call); }
 
 pawl_status store_read(pawl_store *store, pawl_query *query, pawl_arena *arena, pawl_error *err)
 {
@@ -52,14 +77,12 @@ pawl_status store_read(pawl_store *store, pawl_query *query, pawl_arena *arena, 
 pawl_status store_tx_apply(pawl_store *store, void *connection, pawl_op *ops, int count, pawl_arena *arena, pawl_error *err)
 {
     if (!store->type->tx_apply)
-        return err_set(err, PAWL_UNSUPPORTED, "store \"%s\" has no transactions of the caller's own; dispatch without one", store->type->scheme);
+        return err_set(err, PAWL_UNSUPPORTED, "store \"%s\" has no transactions of the caller's own; dispatch without one",
+                       store->type->scheme);
     return store->type->tx_apply(store, connection, ops, count, arena, err);
 }
 
-int store_watch_fd(pawl_store *store)
-{
-    return store->type->watch_fd(store);
-}
+int store_watch_fd(pawl_store *store) { return store->type->watch_fd(store); }
 
 void store_watch_check(pawl_store *store, bool *changed, int64_t *again_us)
 {
@@ -80,6 +103,8 @@ void store_wrap(pawl_store_type *type, const pawl_store_type *inner)
     type->durable = inner->durable;
     type->lanes = inner->lanes;
     type->open = inner->open;
+    type->schema = inner->schema;
+    type->examine = inner->examine;
     if (!inner->tx_apply) type->tx_apply = NULL;
     if (!inner->backup) type->backup = NULL;
 }

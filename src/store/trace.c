@@ -1,5 +1,6 @@
-/* A store that tells what is asked of the store inside it: one line per call, with what matters of it, how it ended and how long it
- * took. The line is logged after the call, so lines of concurrent calls stand in the order in which these ended.
+/* A store that tells what is asked of the store inside it: one line per call, with what matters of it, how it ended and
+ * how long it took. The line is logged after the call, so lines of concurrent calls stand in the order in which these
+ * ended.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -17,10 +18,7 @@ typedef struct traced {
     void *ctx;
 } traced;
 
-static traced *traced_of(pawl_store *store)
-{
-    return (traced *)store;
-}
+static traced *traced_of(pawl_store *store) { return (traced *)store; }
 
 static int64_t monotonic_us(void)
 {
@@ -30,7 +28,8 @@ static int64_t monotonic_us(void)
 }
 
 /* "store: <what> -> <status> in <n> us", the error's message behind it. */
-static pawl_status tell(const traced *s, int64_t began_us, pawl_status status, const pawl_error *err, const char *fmt, ...) PAWL_PRINTF(5, 6);
+static pawl_status tell(const traced *s, int64_t began_us, pawl_status status, const pawl_error *err, const char *fmt, ...)
+    PAWL_PRINTF(5, 6);
 static pawl_status tell(const traced *s, int64_t began_us, pawl_status status, const pawl_error *err, const char *fmt, ...)
 {
     char what[256], line[1024];
@@ -88,8 +87,9 @@ static pawl_status trace_apply(pawl_store *store, pawl_batch *batch, pawl_arena 
     pawl_status status = s->inner->type->apply(s->inner, batch, arena, err);
     int done = 0;
     for (int i = 0; i < batch->count; i++) done += batch->ops[i]->result == PAWL_OP_DONE;
-    return tell(s, began_us, status, err, "apply batch %lld of node %lld, lane %d: %d operations, %d done%s", (long long)batch->number,
-                (long long)batch->node, batch->lane, batch->count, done, batch->node_dead ? ", the node is dead" : "");
+    return tell(s, began_us, status, err, "apply batch %lld of node %lld, lane %d: %d operations, %d done%s",
+                (long long)batch->number, (long long)batch->node, batch->lane, batch->count, done,
+                batch->node_dead ? ", the node is dead" : "");
 }
 
 static pawl_status trace_claim(pawl_store *store, pawl_claim *call, pawl_arena *arena, pawl_error *err)
@@ -99,8 +99,8 @@ static pawl_status trace_claim(pawl_store *store, pawl_claim *call, pawl_arena *
     pawl_status status = s->inner->type->claim(s->inner, call, arena, err);
     int wanted = 0;
     for (int i = 0; i < call->wants_count; i++) wanted += call->wants[i].free + call->wants[i].prefetch;
-    return tell(s, began_us, status, err, "claim for node %lld: %d of %d from %d queues%s", (long long)call->node, call->tasks_count,
-                wanted, call->wants_count, call->news.node_dead ? ", the node is dead" : "");
+    return tell(s, began_us, status, err, "claim for node %lld: %d of %d from %d queues%s", (long long)call->node,
+                call->tasks_count, wanted, call->wants_count, call->news.node_dead ? ", the node is dead" : "");
 }
 
 static pawl_status trace_renew(pawl_store *store, pawl_renewal *call, pawl_error *err)
@@ -112,7 +112,8 @@ static pawl_status trace_renew(pawl_store *store, pawl_renewal *call, pawl_error
                 call->news.node_dead ? ", the node is dead" : "");
 }
 
-static pawl_status trace_held(pawl_store *store, int64_t node, pawl_lease **leases, int *count, pawl_arena *arena, pawl_error *err)
+static pawl_status trace_held(pawl_store *store, int64_t node, pawl_lease **leases, int *count, pawl_arena *arena,
+                              pawl_error *err)
 {
     traced *s = traced_of(store);
     int64_t began_us = monotonic_us();
@@ -139,9 +140,10 @@ static pawl_status trace_sweep(pawl_store *store, pawl_sweep *call, pawl_error *
 
 static const char *query_name(pawl_query_kind kind)
 {
-    static const char *const names[] = {[PAWL_QUERY_GET] = "get", [PAWL_QUERY_LIST] = "list", [PAWL_QUERY_TRAIL] = "trail",
-                                        [PAWL_QUERY_STATS] = "stats", [PAWL_QUERY_NODES] = "nodes", [PAWL_QUERY_STATE] = "state",
-                                        [PAWL_QUERY_SETTINGS] = "settings"};
+    static const char *const names[] = {
+        [PAWL_QUERY_GET] = "get",          [PAWL_QUERY_LIST] = "list",   [PAWL_QUERY_TRAIL] = "trail",
+        [PAWL_QUERY_STATS] = "stats",      [PAWL_QUERY_NODES] = "nodes", [PAWL_QUERY_STATE] = "state",
+        [PAWL_QUERY_SETTINGS] = "settings"};
     return kind > 0 && kind < sizeof names / sizeof *names ? names[kind] : "?";
 }
 
@@ -155,7 +157,8 @@ static pawl_status trace_read(pawl_store *store, pawl_query *query, pawl_arena *
     return tell(s, began_us, status, err, "read %s%s%s", query_name(query->kind), id[0] ? " " : "", id);
 }
 
-static pawl_status trace_tx_apply(pawl_store *store, void *connection, pawl_op *ops, int count, pawl_arena *arena, pawl_error *err)
+static pawl_status trace_tx_apply(pawl_store *store, void *connection, pawl_op *ops, int count, pawl_arena *arena,
+                                  pawl_error *err)
 {
     traced *s = traced_of(store);
     int64_t began_us = monotonic_us();
@@ -163,10 +166,7 @@ static pawl_status trace_tx_apply(pawl_store *store, void *connection, pawl_op *
     return tell(s, began_us, status, err, "apply in the caller's transaction: %d operations", count);
 }
 
-static int trace_watch_fd(pawl_store *store)
-{
-    return traced_of(store)->inner->type->watch_fd(traced_of(store)->inner);
-}
+static int trace_watch_fd(pawl_store *store) { return traced_of(store)->inner->type->watch_fd(traced_of(store)->inner); }
 
 static void trace_watch_check(pawl_store *store, bool *changed, int64_t *again_us)
 {
@@ -185,9 +185,21 @@ static pawl_status trace_backup(pawl_store *store, const char *path, pawl_backup
 }
 
 static const pawl_store_type callbacks = {
-    .close = trace_close, .register_node = trace_register, .leave = trace_leave, .take_ids = trace_take_ids, .apply = trace_apply,
-    .claim = trace_claim, .renew = trace_renew, .held = trace_held, .rescue = trace_rescue, .sweep = trace_sweep, .read = trace_read,
-    .tx_apply = trace_tx_apply, .watch_fd = trace_watch_fd, .watch_check = trace_watch_check, .backup = trace_backup,
+    .close = trace_close,
+    .register_node = trace_register,
+    .leave = trace_leave,
+    .take_ids = trace_take_ids,
+    .apply = trace_apply,
+    .claim = trace_claim,
+    .renew = trace_renew,
+    .held = trace_held,
+    .rescue = trace_rescue,
+    .sweep = trace_sweep,
+    .read = trace_read,
+    .tx_apply = trace_tx_apply,
+    .watch_fd = trace_watch_fd,
+    .watch_check = trace_watch_check,
+    .backup = trace_backup,
 };
 
 pawl_status store_with_trace(pawl_store *inner, const pawl_allocator *a, pawl_log_fn log, void *ctx, pawl_store **out)

@@ -37,9 +37,9 @@ static void expect(world *w, pawl_id id, const char *const (*rows)[2], size_t co
 
 static void full(world *w)
 {
-    static const char *const rows[][2] = {{"", "pending"},       {"pending", "leased"}, {"leased", "pending"}, {"pending", "leased"},
-                                          {"leased", "pending"}, {"pending", "leased"}, {"leased", "pending"}, {"pending", "leased"},
-                                          {"leased", "succeeded"}};
+    static const char *const rows[][2] = {{"", "pending"},       {"pending", "leased"}, {"leased", "pending"},
+                                          {"pending", "leased"}, {"leased", "pending"}, {"pending", "leased"},
+                                          {"leased", "pending"}, {"pending", "leased"}, {"leased", "succeeded"}};
     pawl_id id = a_life(w, PAWL_AUDIT_FULL);
     expect(w, id, rows, 9);
     const pawl_audit_row *r = trail_of(w, id)->audit;
@@ -51,7 +51,8 @@ static void full(world *w)
 
 static void minimal(world *w)
 {
-    static const char *const rows[][2] = {{"leased", "pending"}, {"leased", "pending"}, {"leased", "pending"}, {"leased", "succeeded"}};
+    static const char *const rows[][2] = {
+        {"leased", "pending"}, {"leased", "pending"}, {"leased", "pending"}, {"leased", "succeeded"}};
     expect(w, a_life(w, PAWL_AUDIT_MINIMAL), rows, 4);
 }
 
@@ -61,10 +62,7 @@ static void errors(world *w)
     expect(w, a_life(w, PAWL_AUDIT_ERRORS), rows, 2);
 }
 
-static void none(world *w)
-{
-    expect(w, a_life(w, PAWL_AUDIT_NONE), NULL, 0);
-}
+static void none(world *w) { expect(w, a_life(w, PAWL_AUDIT_NONE), NULL, 0); }
 
 static void attempts_are_kept_at_every_level(world *w)
 {

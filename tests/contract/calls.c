@@ -2,10 +2,7 @@
 #include "contract.h"
 #include "base/idgen.h"
 
-pawl_id new_id(world *w)
-{
-    return ++w->last_id;
-}
+pawl_id new_id(world *w) { return ++w->last_id; }
 
 static pawl_op *op_new(world *w, pawl_op_kind kind, pawl_id id, int64_t fence)
 {
@@ -21,8 +18,14 @@ pawl_op *op_insert(world *w, spec s)
 {
     pawl_op *op = op_new(w, PAWL_OP_INSERT, s.draw ? 0 : s.id ? s.id : new_id(w), 0);
     pawl_body *body = keep(w, sizeof *body);
-    *body = (pawl_body){.id = op->id, .type = s.type ? s.type : "t", .queue = s.queue ? s.queue : "q", .tenant = s.tenant ? s.tenant : "",
-                        .key = s.key, .content_type = "application/json", .priority = s.priority, .audit = s.audit};
+    *body = (pawl_body){.id = op->id,
+                        .type = s.type ? s.type : "t",
+                        .queue = s.queue ? s.queue : "q",
+                        .tenant = s.tenant ? s.tenant : "",
+                        .key = s.key,
+                        .content_type = "application/json",
+                        .priority = s.priority,
+                        .audit = s.audit};
     if (s.payload) body->payload = (pawl_bytes){s.payload, strlen(s.payload)};
     if (s.audit) op->audit = s.audit;
     op->u.insert.body = body;
@@ -45,13 +48,15 @@ pawl_op *op_start(world *w, pawl_id id, int64_t fence, bool mark)
 static pawl_execution execution(world *w, pawl_attempt_outcome outcome)
 {
     int64_t started_us = outcome ? w->clock.now_us - 2000 : 0, finished_us = outcome ? w->clock.now_us - 1000 : 0;
-    return (pawl_execution){.outcome = outcome, .number = 1, .started_us = started_us, .finished_us = finished_us, .progress = -1};
+    return (pawl_execution){
+        .outcome = outcome, .number = 1, .started_us = started_us, .finished_us = finished_us, .progress = -1};
 }
 
 pawl_op *op_finish(world *w, pawl_id id, int64_t fence, pawl_state to)
 {
-    static const pawl_attempt_outcome outcomes[PAWL_STATE_COUNT] = {
-        [PAWL_SUCCEEDED] = PAWL_ATTEMPT_SUCCEEDED, [PAWL_FAILED] = PAWL_ATTEMPT_FAILED, [PAWL_CANCELLED] = PAWL_ATTEMPT_CANCELLED};
+    static const pawl_attempt_outcome outcomes[PAWL_STATE_COUNT] = {[PAWL_SUCCEEDED] = PAWL_ATTEMPT_SUCCEEDED,
+                                                                    [PAWL_FAILED] = PAWL_ATTEMPT_FAILED,
+                                                                    [PAWL_CANCELLED] = PAWL_ATTEMPT_CANCELLED};
     pawl_op *op = op_new(w, PAWL_OP_FINISH, id, fence);
     op->u.finish.to = to;
     op->u.finish.run = execution(w, outcomes[to]);
@@ -108,7 +113,7 @@ pawl_op *op_queue(world *w, const char *queue, bool pause, const char *by)
     return op;
 }
 
-/* ---- batches ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
 
 static int64_t *number_slot(world *w, int64_t node)
 {
@@ -118,10 +123,7 @@ static int64_t *number_slot(world *w, int64_t node)
     return NULL;
 }
 
-int64_t number_of(world *w, int64_t node)
-{
-    return *number_slot(w, node);
-}
+int64_t number_of(world *w, int64_t node) { return *number_slot(w, node); }
 
 pawl_status try_apply(world *w, pawl_store *store, pawl_batch *batch)
 {
@@ -149,11 +151,15 @@ pawl_id insert(world *w, pawl_store *store, int64_t node, spec s)
     return op->out_id;
 }
 
-/* ---- leases --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- leases ------------------------------------------------------------------------------------------------------ */
 
 pawl_want claim(world *w, pawl_store *store, int64_t node, wish s)
 {
-    pawl_want want = {.queue = s.queue ? s.queue : "q", .free = s.free, .prefetch = s.prefetch, .solo = s.solo, .any_type = !s.types[0],
+    pawl_want want = {.queue = s.queue ? s.queue : "q",
+                      .free = s.free,
+                      .prefetch = s.prefetch,
+                      .solo = s.solo,
+                      .any_type = !s.types[0],
                       .types = s.types};
     while (want.types_count < 4 && s.types[want.types_count]) want.types_count++;
     for (int i = 0; i < w->claimed_count; i++) alloc_free(&w->allocator, w->claimed[i].body);
@@ -226,12 +232,17 @@ pawl_rescue rescue_lapsed(world *w, pawl_store *store, int64_t node, int64_t vic
     return call;
 }
 
-/* ---- upkeep --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- upkeep ------------------------------------------------------------------------------------------------------ */
 
 pawl_sweep keep_all(void)
 {
-    return (pawl_sweep){.keep_succeeded_us = -1, .keep_cancelled_us = -1, .keep_resolved_us = -1, .keep_failed_us = -1,
-                        .keep_audit_us = -1, .keep_logs_us = -1, .limit = 1000};
+    return (pawl_sweep){.keep_succeeded_us = -1,
+                        .keep_cancelled_us = -1,
+                        .keep_resolved_us = -1,
+                        .keep_failed_us = -1,
+                        .keep_audit_us = -1,
+                        .keep_logs_us = -1,
+                        .limit = 1000};
 }
 
 pawl_sweep sweep(world *w, pawl_sweep how)
@@ -247,12 +258,9 @@ pawl_ids take_ids(world *w, pawl_store *store, int64_t node, int number, int64_t
     return call;
 }
 
-/* ---- questions ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- questions --------------------------------------------------------------------------------------------------- */
 
-static pawl_status ask(world *w, pawl_query *query)
-{
-    return store_read(w->a, query, w->arena, &w->err);
-}
+static pawl_status ask(world *w, pawl_query *query) { return store_read(w->a, query, w->arena, &w->err); }
 
 pawl_info *get(world *w, pawl_id id)
 {
@@ -277,15 +285,9 @@ static pawl_query state_query(world *w, pawl_id id)
     return query;
 }
 
-pawl_state state_of(world *w, pawl_id id)
-{
-    return state_query(w, id).state;
-}
+pawl_state state_of(world *w, pawl_id id) { return state_query(w, id).state; }
 
-int64_t fence_of(world *w, pawl_id id)
-{
-    return state_query(w, id).fence;
-}
+int64_t fence_of(world *w, pawl_id id) { return state_query(w, id).fence; }
 
 pawl_trail *trail_of(world *w, pawl_id id)
 {

@@ -7,7 +7,8 @@ static void in_order(world *w)
     struct {
         int priority;
         int64_t at_us;
-    } rows[] = {{0, now + 3}, {5, now + 1}, {0, now + 2}, {-5, now + 4}, {0, now + 2}, {5, now + 1}, {-32768, now + 5}, {32767, now}};
+    } rows[] = {{0, now + 3}, {5, now + 1}, {0, now + 2},      {-5, now + 4},
+                {0, now + 2}, {5, now + 1}, {-32768, now + 5}, {32767, now}};
     static const int order[] = {6, 3, 2, 4, 0, 1, 5, 7};
     pawl_id ids[8];
     for (int i = 0; i < 8; i++) ids[i] = insert(w, w->a, n, (spec){.priority = rows[i].priority, .at_us = rows[i].at_us});
@@ -154,8 +155,10 @@ static void several_queues_in_one_call(world *w)
     insert(w, w->a, n, (spec){.queue = "p", .delay_us = 9});
     insert(w, w->a, n, (spec){.queue = "r"});
     apply(w, w->a, n, op_queue(w, "r", true, NULL));
-    pawl_want wants[] = {{.queue = "nowhere", .free = 2, .any_type = true}, {.queue = "p", .free = 2, .any_type = true},
-                         {.queue = "r", .free = 2, .any_type = true}, {.queue = "q", .free = 2, .any_type = true}};
+    pawl_want wants[] = {{.queue = "nowhere", .free = 2, .any_type = true},
+                         {.queue = "p", .free = 2, .any_type = true},
+                         {.queue = "r", .free = 2, .any_type = true},
+                         {.queue = "q", .free = 2, .any_type = true}};
     pawl_claim call = {.node = n, .wants = wants, .wants_count = 4, .allocator = &w->allocator, .tasks = w->claimed};
     assert_int_equal(w->a->type->claim(w->a, &call, w->arena, &w->err), PAWL_OK);
     w->claimed_count = call.tasks_count;

@@ -1,7 +1,9 @@
-/* The contract suite: what every store must do, sentence by sentence of pawl/store.h. README.md says how to add a store or a case.
+/* The contract suite: what every store must do, sentence by sentence of pawl/store.h. README.md says how to add a store or
+ * a case.
  *
- * Each case gets a world of its own: a fresh store with two handles on it (as two processes would have), a clock that only moves when
- * the case says so, and helpers that make calls short. Helpers assert that the call itself succeeded; results are the case's business.
+ * Each case gets a world of its own: a fresh store with two handles on it (as two processes would have), a clock that only
+ * moves when the case says so, and helpers that make calls short. Helpers assert that the call itself succeeded; results
+ * are the case's business.
  */
 #ifndef CONTRACT_CONTRACT_H
 #define CONTRACT_CONTRACT_H
@@ -34,10 +36,10 @@ struct world {
     const store_kind *kind;
     char url[256], dir[200];
     virtual_clock clock;
-    pawl_allocator allocator;    /* counts blocks; may be told to fail */
+    pawl_allocator allocator; /* counts blocks; may be told to fail */
     _Atomic int64_t blocks, allocations, fail_at;
-    pawl_store *a, *b;           /* two handles on one store */
-    pawl_arena *arena;           /* answers and operations; lives as long as the world */
+    pawl_store *a, *b; /* two handles on one store */
+    pawl_arena *arena; /* answers and operations; lives as long as the world */
     pawl_error err;
     fault (*fault)(world *w, core_call_kind kind); /* NULL: none */
     int fault_calls;
@@ -55,37 +57,37 @@ typedef struct contract_case {
 
 /* Every file of cases ends in one of these. */
 #define CASES(list) const contract_case list[] =
-extern const contract_case insert_cases[], key_cases[], holder_cases[], spawn_cases[], people_cases[], receipt_cases[], claim_cases[],
-    news_cases[], rescue_cases[], suspect_cases[], id_cases[], node_cases[], sweep_cases[], list_cases[], read_cases[], stats_cases[],
-    audit_cases[], fault_cases[], memory_cases[], watch_cases[];
+extern const contract_case insert_cases[], key_cases[], holder_cases[], spawn_cases[], people_cases[], receipt_cases[],
+    claim_cases[], news_cases[], rescue_cases[], suspect_cases[], id_cases[], node_cases[], sweep_cases[], list_cases[],
+    read_cases[], stats_cases[], audit_cases[], fault_cases[], memory_cases[], watch_cases[];
 
-/* ---- the world ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the world --------------------------------------------------------------------------------------------------- */
 
 void world_open(world *w, const store_kind *kind);
 void world_close(world *w);
-pawl_store *open_handle(world *w);                /* one more handle on the store, wrapped as the run says */
+pawl_store *open_handle(world *w); /* one more handle on the store, wrapped as the run says */
 void close_handle(world *w, pawl_store **store);
-void reopen(world *w);                            /* both handles: closed, then opened again */
-void advance(world *w, int64_t us);               /* wall and boot clock */
-void step_wall(world *w, int64_t us);             /* the wall clock alone: somebody set it */
-void *keep(world *w, size_t size);                /* zeroed, lives as long as the world */
-int64_t join(world *w, pawl_store *store);        /* a node that serves everything, lease LEASE */
+void reopen(world *w);                     /* both handles: closed, then opened again */
+void advance(world *w, int64_t us);        /* wall and boot clock */
+void step_wall(world *w, int64_t us);      /* the wall clock alone: somebody set it */
+void *keep(world *w, size_t size);         /* zeroed, lives as long as the world */
+int64_t join(world *w, pawl_store *store); /* a node that serves everything, lease LEASE */
 int64_t join_as(world *w, pawl_store *store, const char *name, const char *queues, const char *types, int64_t lease_us);
 const store_kind *store_kind_find(const char *name);
-bool store_wrapper_set(const char *name);         /* plain, trace, faults */
+bool store_wrapper_set(const char *name); /* plain, trace, faults */
 
-/* ---- operations ------------------------------------------------------------------------------------------------------------------ */
+/* ---- operations -------------------------------------------------------------------------------------------------- */
 
-typedef struct spec {       /* of an INSERT */
-    pawl_id id;             /* 0: the next one of the world's own */
-    bool draw;              /* let the store draw the id */
+typedef struct spec { /* of an INSERT */
+    pawl_id id;       /* 0: the next one of the world's own */
+    bool draw;        /* let the store draw the id */
     const char *type, *queue, *tenant, *key, *payload;
     int priority;
     int64_t delay_us, at_us;
     bool ask_lease, may_exist;
     int64_t depth_limit;
     int group;
-    pawl_audit audit;       /* 0: full */
+    pawl_audit audit; /* 0: full */
 } spec;
 
 pawl_op *op_insert(world *w, spec s);
@@ -99,23 +101,23 @@ pawl_op *op_ack(world *w, pawl_id id, const char *by, const char *note);
 pawl_op *op_queue(world *w, const char *queue, bool pause, const char *by);
 pawl_id new_id(world *w);
 
-/* ---- calls ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 /* One batch under the node's next number; node 0: a one-shot command. */
 pawl_batch apply_all(world *w, pawl_store *store, int64_t node, pawl_op **ops, int count);
 pawl_status try_apply(world *w, pawl_store *store, pawl_batch *batch); /* as it stands, whatever it answers */
 pawl_op_result apply(world *w, pawl_store *store, int64_t node, pawl_op *op);
-pawl_id insert(world *w, pawl_store *store, int64_t node, spec s);     /* must be created */
-int64_t number_of(world *w, int64_t node);                             /* of the last batch applied */
+pawl_id insert(world *w, pawl_store *store, int64_t node, spec s); /* must be created */
+int64_t number_of(world *w, int64_t node);                         /* of the last batch applied */
 
-typedef struct wish {       /* a claim with one want */
+typedef struct wish {             /* a claim with one want */
     const char *queue, *types[4]; /* queue: NULL = "q"; no types: any */
     int free, prefetch;
     bool solo;
 } wish;
 
-pawl_want claim(world *w, pawl_store *store, int64_t node, wish s);    /* fills w->claimed and w->news */
-pawl_claimed claim_one(world *w, pawl_store *store, int64_t node);     /* must get exactly one of queue "q" */
+pawl_want claim(world *w, pawl_store *store, int64_t node, wish s);        /* fills w->claimed and w->news */
+pawl_claimed claim_one(world *w, pawl_store *store, int64_t node);         /* must get exactly one of queue "q" */
 pawl_claimed lease(world *w, pawl_store *store, int64_t node, pawl_id id); /* claims until it has this one; releases nothing */
 pawl_renewal renew(world *w, pawl_store *store, int64_t node);
 int held(world *w, pawl_store *store, int64_t node, pawl_lease **leases);
@@ -134,8 +136,8 @@ pawl_trail *trail_of(world *w, pawl_id id);
 pawl_page *list_page(world *w, pawl_filter filter);
 int count_tasks(world *w, pawl_filter filter);
 pawl_stats *stats_of(world *w, int64_t window_us);
-const pawl_queue_info *queue_of(world *w, const char *name);           /* NULL: not among the stats */
-const pawl_node_info *node_of(world *w, int64_t node);                 /* NULL: not listed */
+const pawl_queue_info *queue_of(world *w, const char *name); /* NULL: not among the stats */
+const pawl_node_info *node_of(world *w, int64_t node);       /* NULL: not listed */
 
 #define assert_state(w, id, wanted) assert_string_equal(pawl_state_name(state_of((w), (id))), pawl_state_name(wanted))
 

@@ -28,7 +28,8 @@ static void a_batch_whose_answer_was_lost(world *w)
     script s = {.fate = FAULT_AFTER, .kind = CORE_APPLY, .count = 1};
     pawl_store *store = faulty(w, &s);
     int64_t n = join(w, store);
-    pawl_op *ops[] = {op_insert(w, (spec){.ask_lease = true}), op_insert(w, (spec){.draw = true}), op_insert(w, (spec){.key = "k"})};
+    pawl_op *ops[] = {op_insert(w, (spec){.ask_lease = true}), op_insert(w, (spec){.draw = true}),
+                      op_insert(w, (spec){.key = "k"})};
     pawl_batch batch = {.node = n, .number = 1, .ops = ops, .count = 3};
     assert_int_equal(try_apply(w, store, &batch), PAWL_UNKNOWN);
     for (int i = 0; i < 3; i++) assert_true(ops[i]->result == PAWL_OP_NONE && ops[i]->out_id == 0 && ops[i]->out_fence == 0);

@@ -2,10 +2,7 @@
 #include "base/idgen.h"
 #include "contract.h"
 
-static int64_t now_ms(const world *w)
-{
-    return w->clock.now_us / 1000 - PAWL_EPOCH_MS;
-}
+static int64_t now_ms(const world *w) { return w->clock.now_us / 1000 - PAWL_EPOCH_MS; }
 
 static void a_number_with_room_ahead(world *w)
 {
@@ -53,7 +50,8 @@ static void whoever_takes_over_starts_above(world *w)
     step_wall(w, -PAWL_HOUR);
     for (int i = 0; i < 40; i++) {
         pawl_ids new = take_ids(w, w->b, other, 0, 0);
-        if (new.out_number == old.out_number) assert_true(new.floor_ms >= old.ceiling_ms - 1 && new.ceiling_ms > new.floor_ms + 1);
+        if (new.out_number == old.out_number)
+            assert_true(new.floor_ms >= old.ceiling_ms - 1 && new.ceiling_ms > new.floor_ms + 1);
     }
 }
 

@@ -6,7 +6,8 @@ static void updates_what_has_not_started(world *w)
     pawl_id id = insert(w, w->a, 0, (spec){.key = "k", .payload = "1", .priority = 5});
     int64_t created_us = w->clock.now_us;
     advance(w, PAWL_SECOND);
-    pawl_op *op = op_insert(w, (spec){.key = "k", .payload = "22", .type = "u", .queue = "p", .priority = 2, .delay_us = PAWL_MINUTE});
+    pawl_op *op =
+        op_insert(w, (spec){.key = "k", .payload = "22", .type = "u", .queue = "p", .priority = 2, .delay_us = PAWL_MINUTE});
     assert_int_equal(apply(w, w->b, 0, op), PAWL_OP_UPDATED);
     assert_true(op->out_id == id && op->out_fence == 0 && op->out_run_at_us == w->clock.now_us + PAWL_MINUTE);
     assert_int_equal(count_tasks(w, (pawl_filter){0}), 1);

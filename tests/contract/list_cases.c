@@ -65,16 +65,17 @@ static void by_state_and_by_display(world *w)
         int count;
         pawl_id one;
     } rows[] = {
-        {"pending", 3, s.retrying},   {"leased", 2, s.stale},    {"succeeded", 1, s.succeeded}, {"failed", 2, s.resolved},
-        {"cancelled", 1, s.cancelled}, {"waiting", 0, 0},         {"scheduled", 1, s.scheduled}, {"retrying", 1, s.retrying},
-        {"running", 1, s.running},    {"stale", 1, s.stale},     {"throttled", 0, 0},
+        {"pending", 3, s.retrying},    {"leased", 2, s.stale}, {"succeeded", 1, s.succeeded}, {"failed", 2, s.resolved},
+        {"cancelled", 1, s.cancelled}, {"waiting", 0, 0},      {"scheduled", 1, s.scheduled}, {"retrying", 1, s.retrying},
+        {"running", 1, s.running},     {"stale", 1, s.stale},  {"throttled", 0, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         pawl_page *page = list_page(w, (pawl_filter){.state = rows[i].name});
         if ((int)page->count != rows[i].count) fail_msg("%s: %zu instead of %d", rows[i].name, page->count, rows[i].count);
         if (rows[i].one) assert_true(found(page, rows[i].one));
     }
-    static const char *const names[] = {"scheduled", "retrying", "pending", "running", "stale", "succeeded", "failed", "cancelled"};
+    static const char *const names[] = {"scheduled", "retrying",  "pending", "running",
+                                        "stale",     "succeeded", "failed",  "cancelled"};
     pawl_id ids[] = {s.scheduled, s.retrying, s.pending, s.running, s.stale, s.succeeded, s.failed, s.cancelled};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) assert_string_equal(get(w, ids[i])->display, names[i]);
 }
@@ -104,7 +105,8 @@ static void by_when_they_were_created(world *w)
     }
     assert_int_equal(count_tasks(w, (pawl_filter){.since_us = start_us + 3 * PAWL_MINUTE}), 7);
     assert_int_equal(count_tasks(w, (pawl_filter){.until_us = start_us + 3 * PAWL_MINUTE}), 3);
-    assert_int_equal(count_tasks(w, (pawl_filter){.since_us = start_us + 3 * PAWL_MINUTE, .until_us = start_us + 5 * PAWL_MINUTE}), 2);
+    assert_int_equal(
+        count_tasks(w, (pawl_filter){.since_us = start_us + 3 * PAWL_MINUTE, .until_us = start_us + 5 * PAWL_MINUTE}), 2);
 }
 
 static void pages_hold_each_task_once(world *w, bool oldest_first, const char *state)

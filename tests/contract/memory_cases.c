@@ -49,7 +49,8 @@ static void a_batch_is_whole(world *w)
     pawl_id first = insert(w, w->a, n, (spec){.ask_lease = true}), second = insert(w, w->a, n, (spec){.ask_lease = true});
     batch_arg b = {.ops = {op_insert(w, (spec){.queue = "fresh", .type = "new", .key = "k", .payload = "\"x\""}),
                            op_finish(w, first, 1, PAWL_SUCCEEDED), op_release(w, second, 1, 0, PAWL_ATTEMPT_RETRY),
-                           op_queue(w, "other", true, "ann"), op_insert(w, (spec){.draw = true, .group = 1, .depth_limit = 100})}};
+                           op_queue(w, "other", true, "ann"),
+                           op_insert(w, (spec){.draw = true, .group = 1, .depth_limit = 100})}};
     b.ops[1]->u.finish.run.error = "text";
     b.ops[1]->u.finish.result = pawl_str("result");
     b.ops[1]->u.finish.run.log = pawl_str("1 2 hello\n");
@@ -69,7 +70,8 @@ static void a_batch_is_whole(world *w)
 static bool claim_three(world *w, void *arg)
 {
     pawl_want want = {.queue = "q", .free = 3, .any_type = true};
-    pawl_claim call = {.node = *(int64_t *)arg, .wants = &want, .wants_count = 1, .allocator = &w->allocator, .tasks = w->claimed};
+    pawl_claim call = {
+        .node = *(int64_t *)arg, .wants = &want, .wants_count = 1, .allocator = &w->allocator, .tasks = w->claimed};
     bool failed = out_of_memory(w, w->a->type->claim(w->a, &call, w->arena, &w->err));
     w->fail_at = 0;
     w->claimed_count = failed ? 0 : call.tasks_count;
@@ -127,7 +129,10 @@ static void a_registration_is_whole(world *w)
 
 static bool open_one(world *w, void *arg)
 {
-    pawl_store_options options = {.url = w->url, .lease_us = LEASE, .lock_wait_us = PAWL_SECOND, .clock = clock_virtual(&w->clock),
+    pawl_store_options options = {.url = w->url,
+                                  .lease_us = LEASE,
+                                  .lock_wait_us = PAWL_SECOND,
+                                  .clock = clock_virtual(&w->clock),
                                   .allocator = &w->allocator};
     (void)arg;
     pawl_store *store = NULL;
@@ -144,11 +149,52 @@ static void opening_leaves_nothing_behind(world *w)
     assert_int_equal(w->blocks, blocks);
 }
 
+/* The same, for a store that does not exist yet. */
+static void creating_leaves_nothing_behind(world *w)
+{
+    world old = *w;
+    int64_t blocks = w->blocks;
+    w->kind->fresh_url(w);
+    until_it_works(w, open_one, NULL);
+    assert_int_equal(w->blocks, blocks);
+    w->kind->remove(w);
+    memcpy(w->url, old.url, sizeof w->url);
+    memcpy(w->dir, old.dir, sizeof w->dir);
+}
+
+static void a_question_that_finds_no_room(world *w)
+{
+    int64_t n = join(w, w->a);
+    pawl_id id = insert(w, w->a, n, (spec){.key = "k", .payload = "\"payload\"", .tenant = "acme"});
+    for (int i = 0; i < 2; i++) {
+        pawl_op *op = op_release(w, id, claim_one(w, w->a, n).fence, 0, PAWL_ATTEMPT_RETRY);
+        op->u.release.run.error = "error";
+        op->u.release.run.log = pawl_str("1 2 hello\n");
+        apply(w, w->a, n, op);
+    }
+    static const pawl_query_kind kinds[] = {PAWL_QUERY_GET, PAWL_QUERY_LIST, PAWL_QUERY_TRAIL, PAWL_QUERY_STATS,
+                                            PAWL_QUERY_NODES};
+    pawl_filter filter = {.limit = 3};
+    for (int i = 0; i < 5; i++) {
+        pawl_status status = PAWL_NO_MEMORY;
+        for (size_t limit = 16; status == PAWL_NO_MEMORY; limit += 16) {
+            pawl_arena *arena = arena_new(alloc_default(), limit);
+            pawl_query query = {.kind = kinds[i], .id = id, .filter = &filter};
+            status = store_read(w->a, &query, arena, &w->err);
+            arena_free(arena);
+            assert_true(limit < 65536);
+        }
+        assert_int_equal(status, PAWL_OK);
+    }
+}
+
 CASES(memory_cases){
     {"out of memory: a batch is whole", a_batch_is_whole},
     {"out of memory: a claim is whole", a_claim_is_whole},
     {"out of memory: a rescue is whole", a_rescue_is_whole},
     {"out of memory: a registration is whole", a_registration_is_whole},
     {"out of memory: opening leaves nothing behind", opening_leaves_nothing_behind},
+    {"out of memory: creating leaves nothing behind", creating_leaves_nothing_behind},
+    {"out of memory: a question that finds no room", a_question_that_finds_no_room},
     {NULL, NULL},
 };

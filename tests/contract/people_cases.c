@@ -95,7 +95,7 @@ static void retry_makes_a_new_task(world *w)
             assert_string_equal(old->resolved_by, "ann");
         }
         assert_int_equal(new->state, PAWL_PENDING);
-        assert_true(new->retry_of == id && new->created_us == w->clock.now_us && new->run_at_us == w->clock.now_us);
+        assert_true(new->retry_of == id &&new->created_us == w->clock.now_us &&new->run_at_us == w->clock.now_us);
         assert_true(new->attempt == 0 && new->failures == 0 && new->priority == 4 && new->fence == 0);
         assert_string_equal(new->tenant, "acme");
         assert_memory_equal(new->payload.data, "7", 1);

@@ -55,7 +55,8 @@ static void *read_on(void *arg)
     pawl_arena *arena = arena_new(alloc_default(), 0);
     pawl_filter filter = {.limit = 50};
     do {
-        pawl_query queries[] = {{.kind = PAWL_QUERY_GET, .id = r->id}, {.kind = PAWL_QUERY_LIST, .filter = &filter}, {.kind = PAWL_QUERY_STATS}};
+        pawl_query queries[] = {
+            {.kind = PAWL_QUERY_GET, .id = r->id}, {.kind = PAWL_QUERY_LIST, .filter = &filter}, {.kind = PAWL_QUERY_STATS}};
         for (int i = 0; i < 3 && r->status == PAWL_OK; i++) r->status = store_read(r->store, &queries[i], arena, NULL);
         arena_reset(arena);
     } while (!atomic_load(&r->stop) && r->status == PAWL_OK);

@@ -50,7 +50,7 @@ static void an_error_shows_no_password(void **state)
     assert_non_null(strstr(err.message, "cloud"));
 }
 
-/* ---- registering ------------------------------------------------------------------------------------------------------------------- */
+/* ---- registering ------------------------------------------------------------------------------------------------- */
 
 static pawl_status open_other(const pawl_store_options *options, pawl_store **out, pawl_error *err)
 {
@@ -134,7 +134,7 @@ static void what_a_store_has_not_is_unsupported(void **state)
     store_close(store);
 }
 
-/* ---- memory: ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- memory: ----------------------------------------------------------------------------------------------------- */
 
 static int64_t count_nodes(pawl_store *store)
 {

@@ -94,10 +94,6 @@ static void a_thousand_due(world *w)
 }
 
 CASES(stats_cases){
-    {"stats: what is stored", what_is_stored},
-    {"stats: what happened", what_happened},
-    {"stats: in the window", in_the_window},
-    {"stats: percentiles", percentiles},
-    {"stats: a thousand due", a_thousand_due},
-    {NULL, NULL},
+    {"stats: what is stored", what_is_stored}, {"stats: what happened", what_happened},   {"stats: in the window", in_the_window},
+    {"stats: percentiles", percentiles},       {"stats: a thousand due", a_thousand_due}, {NULL, NULL},
 };

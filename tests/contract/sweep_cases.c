@@ -99,6 +99,51 @@ static void everything_goes_with_the_task(world *w)
     assert_int_equal(apply(w, w->a, n, op_retry(w, id, NULL)), PAWL_OP_NOT_FOUND);
 }
 
+/* A task that was released and then cancelled, with a log of its run. */
+static pawl_id released(world *w, int64_t n, pawl_id id)
+{
+    pawl_op *in = op_insert(w, (spec){.id = id, .ask_lease = true, .may_exist = true});
+    assert_int_equal(apply(w, w->a, n, in), PAWL_OP_DONE);
+    pawl_op *op = op_release(w, in->id, in->out_fence, 0, PAWL_ATTEMPT_SNOOZED);
+    op->u.release.run.log = pawl_str("1 2 hello\n");
+    op->u.release.run.log_lines = 1;
+    assert_int_equal(apply(w, w->a, n, op), PAWL_OP_DONE);
+    return in->id;
+}
+
+static void an_id_used_again_has_nothing_of_the_old(world *w)
+{
+    int64_t n = join(w, w->a);
+    pawl_id id = released(w, n, 0);
+    apply(w, w->a, n, op_cancel(w, id, NULL));
+    advance(w, 10 * PAWL_DAY);
+    pawl_sweep how = keep_all();
+    how.keep_cancelled_us = PAWL_DAY;
+    sweep_out(w, how);
+    assert_false(exists(w, id));
+    assert_int_equal(insert(w, w->a, n, (spec){.id = id, .may_exist = true}), id);
+    assert_int_equal(get(w, id)->attempts_count, 0);
+    assert_true(trail_of(w, id)->lines_count == 0 && trail_of(w, id)->audit_count == 1);
+}
+
+static void lines_of_later_runs_stand_once(world *w)
+{
+    int64_t n = join(w, w->a);
+    pawl_id id = released(w, n, 0);
+    advance(w, 10 * PAWL_DAY);
+    pawl_sweep how = keep_all();
+    how.keep_logs_us = PAWL_DAY;
+    sweep_out(w, how);
+    assert_int_equal(trail_of(w, id)->lines_count, 0);
+    pawl_op *op = op_finish(w, id, claim_one(w, w->a, n).fence, PAWL_SUCCEEDED);
+    op->u.finish.run.log = pawl_str("2 2 again\n");
+    op->u.finish.run.log_lines = 1;
+    apply(w, w->a, n, op);
+    assert_int_equal(trail_of(w, id)->lines_count, 1);
+    assert_string_equal(trail_of(w, id)->lines[0].text, "again");
+    assert_int_equal(trail_of(w, id)->lines[0].attempt, 2);
+}
+
 static void old_trails_and_logs(world *w)
 {
     int64_t n = join(w, w->a);
@@ -116,6 +161,33 @@ static void old_trails_and_logs(world *w)
     sweep_out(w, how);
     assert_true(trail_of(w, id)->audit_count == 0);
     assert_int_equal(get(w, id)->attempts_count, 1);
+}
+
+static void the_operator_log(world *w)
+{
+    apply(w, w->a, 0, op_queue(w, "q", true, "ann"));
+    pawl_sweep how = keep_all();
+    how.keep_audit_us = 7 * PAWL_DAY;
+    advance(w, 6 * PAWL_DAY);
+    assert_int_equal(sweep_out(w, how), 0);
+    advance(w, 2 * PAWL_DAY);
+    assert_int_equal(sweep_out(w, how), 1);
+}
+
+static void resolved_ones_in_turn(world *w)
+{
+    int64_t n = join(w, w->a);
+    pawl_id ids[4];
+    for (int i = 0; i < 4; i++) ids[i] = finished(w, n, PAWL_FAILED);
+    for (int i = 3; i >= 0; i--) {
+        advance(w, PAWL_DAY);
+        apply(w, w->a, n, op_ack(w, ids[i], "ann", NULL));
+    }
+    pawl_sweep how = keep_all();
+    how.keep_resolved_us = 10 * PAWL_DAY;
+    advance(w, 8 * PAWL_DAY + PAWL_HOUR);
+    sweep_out(w, how);
+    for (int i = 0; i < 4; i++) assert_int_equal(exists(w, ids[i]), i < 2);
 }
 
 static void when_to_come_again(world *w)
@@ -160,6 +232,21 @@ static void dead_nodes(world *w)
     assert_non_null(node_of(w, n));
 }
 
+static void a_swept_node_stays_dead(world *w)
+{
+    int64_t n = join(w, w->a), gone = join(w, w->b);
+    insert(w, w->b, gone, (spec){0});
+    assert_int_equal(w->b->type->leave(w->b, gone, &w->err), PAWL_OK);
+    advance(w, 3 * PAWL_DAY);
+    sweep_out(w, keep_all());
+    assert_int_equal(claim(w, w->b, gone, (wish){.free = 1}).got, 0);
+    assert_true(w->news.node_dead && renew(w, w->b, gone).news.node_dead);
+    pawl_op *op = op_insert(w, (spec){.ask_lease = true});
+    assert_true(apply_all(w, w->b, gone, &op, 1).node_dead);
+    assert_true(op->result == PAWL_OP_DONE && op->out_fence == 0);
+    assert_int_equal(claim(w, w->a, n, (wish){.free = 5}).got, 2);
+}
+
 static void a_dead_node_stays_while_tasks_name_it(world *w)
 {
     int64_t n = join(w, w->a), victim = join(w, w->b);
@@ -178,7 +265,12 @@ CASES(sweep_cases){
     {"sweep: for ever", for_ever},
     {"sweep: in small steps", in_small_steps},
     {"sweep: everything goes with the task", everything_goes_with_the_task},
+    {"sweep: an id used again has nothing of the old", an_id_used_again_has_nothing_of_the_old},
+    {"sweep: lines of later runs stand once", lines_of_later_runs_stand_once},
+    {"sweep: a swept node stays dead", a_swept_node_stays_dead},
     {"sweep: old trails and logs", old_trails_and_logs},
+    {"sweep: the operator log", the_operator_log},
+    {"sweep: resolved dead letters in turn", resolved_ones_in_turn},
     {"sweep: when to come again", when_to_come_again},
     {"sweep: dead letters about to go", dead_letters_about_to_go},
     {"sweep: dead nodes", dead_nodes},

@@ -21,7 +21,7 @@ bool store_wrapper_set(const char *name)
     return false;
 }
 
-/* ---- the stores: a new one is one line in `kinds` ------------------------------------------------------------------------------ */
+/* ---- the stores: a new one is one line in `kinds` ---------------------------------------------------------------- */
 
 static void memory_url(world *w)
 {
@@ -29,10 +29,7 @@ static void memory_url(world *w)
     snprintf(w->url, sizeof w->url, "memory:contract %d", ++count);
 }
 
-static void memory_remove(world *w)
-{
-    (void)w;
-}
+static void memory_remove(world *w) { (void)w; }
 
 static void sqlite_url(world *w)
 {
@@ -62,12 +59,9 @@ const store_kind *store_kind_find(const char *name)
     return NULL;
 }
 
-/* ---- memory that counts, and fails when told --------------------------------------------------------------------------------------- */
+/* ---- memory that counts, and fails when told --------------------------------------------------------------------- */
 
-static bool fails(world *w)
-{
-    return ++w->allocations == w->fail_at;
-}
+static bool fails(world *w) { return ++w->allocations == w->fail_at; }
 
 static void *world_alloc(void *ctx, size_t size)
 {
@@ -92,7 +86,7 @@ static void world_release(void *ctx, void *ptr)
     free(ptr);
 }
 
-/* ---- handles --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- handles ----------------------------------------------------------------------------------------------------- */
 
 static void ignore_line(void *ctx, pawl_level level, const char *line)
 {
@@ -118,8 +112,12 @@ static fault decide(void *ctx, core_call_kind kind)
 pawl_store *open_handle(world *w)
 {
     pawl_store *store = NULL, *wrapped = NULL;
-    pawl_store_options options = {.url = w->url, .lease_us = LEASE, .lock_wait_us = 5 * PAWL_SECOND, .clock = clock_virtual(&w->clock),
-                                  .allocator = &w->allocator, .log = ignore_log};
+    pawl_store_options options = {.url = w->url,
+                                  .lease_us = LEASE,
+                                  .lock_wait_us = 5 * PAWL_SECOND,
+                                  .clock = clock_virtual(&w->clock),
+                                  .allocator = &w->allocator,
+                                  .log = ignore_log};
     if (store_open(&options, &store, &w->err)) fail_msg("cannot open %s: %s", w->url, w->err.message);
     if (wrapping == TRACE) assert_int_equal(store_with_trace(store, &w->allocator, ignore_line, w, &wrapped), PAWL_OK);
     if (wrapping == FAULTS) assert_int_equal(store_with_faults(store, &w->allocator, decide, w, &wrapped), PAWL_OK);
@@ -170,10 +168,7 @@ void advance(world *w, int64_t us)
     w->clock.boot_us += us;
 }
 
-void step_wall(world *w, int64_t us)
-{
-    w->clock.now_us += us;
-}
+void step_wall(world *w, int64_t us) { w->clock.now_us += us; }
 
 void *keep(world *w, size_t size)
 {
@@ -197,7 +192,4 @@ int64_t join_as(world *w, pawl_store *store, const char *name, const char *queue
     return 0;
 }
 
-int64_t join(world *w, pawl_store *store)
-{
-    return join_as(w, store, "node", "q,p", "*", LEASE);
-}
+int64_t join(world *w, pawl_store *store) { return join_as(w, store, "node", "q,p", "*", LEASE); }

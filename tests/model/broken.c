@@ -11,27 +11,25 @@ typedef struct broken {
 } broken;
 
 enum {
-    NO_RECEIPTS = 1,  /* a batch sent again is applied again */
-    NO_FENCES,        /* a finish is accepted under any fence */
-    NO_FAILURES,      /* retries are not counted */
-    BY_ID,            /* claims give the oldest, not the most urgent */
-    LATE_CANCEL,      /* a cancel is not told to the holder */
-    EAGER_RESCUE,     /* the living are rescued */
-    KEYS_FOR_ALL,     /* tenants share their keys */
-    FORGETFUL         /* the audit level is ignored */
+    NO_RECEIPTS = 1, /* a batch sent again is applied again */
+    NO_FENCES,       /* a finish is accepted under any fence */
+    NO_FAILURES,     /* retries are not counted */
+    BY_ID,           /* claims give the oldest, not the most urgent */
+    LATE_CANCEL,     /* a cancel is not told to the holder */
+    EAGER_RESCUE,    /* the living are rescued */
+    KEYS_FOR_ALL,    /* tenants share their keys */
+    FORGETFUL        /* the audit level is ignored */
 };
 
 const char *broken_name(int defect)
 {
-    static const char *const names[] = {"nothing", "no receipts", "no fences", "failures not counted", "claims by id", "cancels not told",
-                                        "rescue of the living", "tenants share keys", "audit level ignored"};
+    static const char *const names[] = {
+        "nothing",          "no receipts",          "no fences",          "failures not counted", "claims by id",
+        "cancels not told", "rescue of the living", "tenants share keys", "audit level ignored"};
     return names[defect];
 }
 
-static broken *of(pawl_store *store)
-{
-    return (broken *)store;
-}
+static broken *of(pawl_store *store) { return (broken *)store; }
 
 static void broken_close(pawl_store *store)
 {
@@ -57,7 +55,8 @@ static pawl_status broken_ids(pawl_store *store, pawl_ids *call, pawl_error *err
 static void spoil(broken *b, pawl_op *op)
 {
     pawl_query query = {.kind = PAWL_QUERY_STATE, .id = op->id};
-    if (b->defect == NO_FENCES && op->kind == PAWL_OP_FINISH && store_read(b->inner, &query, NULL, NULL) == PAWL_OK) op->fence = query.fence;
+    if (b->defect == NO_FENCES && op->kind == PAWL_OP_FINISH && store_read(b->inner, &query, NULL, NULL) == PAWL_OK)
+        op->fence = query.fence;
     if (b->defect == NO_FAILURES && op->kind == PAWL_OP_RELEASE) op->u.release.failure = false;
     if (b->defect == KEYS_FOR_ALL && op->kind == PAWL_OP_INSERT && op->u.insert.body->key) op->u.insert.body->tenant = "";
     if (b->defect == FORGETFUL) op->audit = PAWL_AUDIT_FULL;
@@ -101,7 +100,8 @@ static pawl_status broken_renew(pawl_store *store, pawl_renewal *call, pawl_erro
     return status;
 }
 
-static pawl_status broken_held(pawl_store *store, int64_t node, pawl_lease **leases, int *count, pawl_arena *arena, pawl_error *err)
+static pawl_status broken_held(pawl_store *store, int64_t node, pawl_lease **leases, int *count, pawl_arena *arena,
+                               pawl_error *err)
 {
     return of(store)->inner->type->held(of(store)->inner, node, leases, count, arena, err);
 }
@@ -128,10 +128,7 @@ static pawl_status broken_read(pawl_store *store, pawl_query *query, pawl_arena 
     return store_read(of(store)->inner, query, arena, err);
 }
 
-static int broken_watch_fd(pawl_store *store)
-{
-    return store_watch_fd(of(store)->inner);
-}
+static int broken_watch_fd(pawl_store *store) { return store_watch_fd(of(store)->inner); }
 
 static void broken_watch_check(pawl_store *store, bool *changed, int64_t *again_us)
 {
@@ -144,10 +141,19 @@ pawl_store *broken_wrap(pawl_store *store, int defect)
     if (!b) abort();
     b->inner = store;
     b->defect = defect;
-    b->type = (pawl_store_type){
-        .close = broken_close, .register_node = broken_register, .leave = broken_leave, .take_ids = broken_ids, .apply = broken_apply,
-        .claim = broken_claim, .renew = broken_renew, .held = broken_held, .rescue = broken_rescue, .sweep = broken_sweep,
-        .read = broken_read, .watch_fd = broken_watch_fd, .watch_check = broken_watch_check};
+    b->type = (pawl_store_type){.close = broken_close,
+                                .register_node = broken_register,
+                                .leave = broken_leave,
+                                .take_ids = broken_ids,
+                                .apply = broken_apply,
+                                .claim = broken_claim,
+                                .renew = broken_renew,
+                                .held = broken_held,
+                                .rescue = broken_rescue,
+                                .sweep = broken_sweep,
+                                .read = broken_read,
+                                .watch_fd = broken_watch_fd,
+                                .watch_check = broken_watch_check};
     store_wrap(&b->type, store->type);
     b->base.type = &b->type;
     return &b->base;

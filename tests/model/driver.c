@@ -13,7 +13,7 @@ const char *const queue_names[3] = {"q0", "q1", "q2"};
 const char *const key_names[4] = {"k0", "k1", "k2", "k3"};
 const char *const tenant_names[2] = {"", "acme"};
 
-/* ---- the stores: a new one is one line in `makers` ---------------------------------------------------------------------------------- */
+/* ---- the stores: a new one is one line in `makers` --------------------------------------------------------------- */
 
 static void fresh_memory(char *url, size_t size, char *dir, size_t dir_size)
 {
@@ -32,10 +32,7 @@ static void fresh_sqlite(char *url, size_t size, char *dir, size_t dir_size)
     snprintf(url, size, "sqlite:%s/pawl.db", dir);
 }
 
-static void remove_nothing(const char *dir)
-{
-    (void)dir;
-}
+static void remove_nothing(const char *dir) { (void)dir; }
 
 static void remove_dir(const char *dir)
 {
@@ -56,7 +53,7 @@ const store_maker *maker_find(const char *name)
     return NULL;
 }
 
-/* ---- birth and death ------------------------------------------------------------------------------------------------------------------ */
+/* ---- birth and death --------------------------------------------------------------------------------------------- */
 
 static void ignore_log(void *ctx, pawl_level level, const char *line)
 {
@@ -68,8 +65,12 @@ static void ignore_log(void *ctx, pawl_level level, const char *line)
 static pawl_store *open_store(world *w, int side)
 {
     pawl_store *store = NULL;
-    pawl_store_options options = {.url = w->urls[side], .lease_us = LEASE_US, .lock_wait_us = 5 * PAWL_SECOND,
-                                  .clock = clock_virtual(&w->clock), .allocator = alloc_default(), .log = ignore_log};
+    pawl_store_options options = {.url = w->urls[side],
+                                  .lease_us = LEASE_US,
+                                  .lock_wait_us = 5 * PAWL_SECOND,
+                                  .clock = clock_virtual(&w->clock),
+                                  .allocator = alloc_default(),
+                                  .log = ignore_log};
     if (store_open(&options, &store, &w->err)) {
         pawl_die(&w->err);
         abort();
@@ -131,7 +132,7 @@ int64_t node_id(const world *w, int side, int slot)
     return slot < SLOTS && w->node_of[slot] >= 0 ? w->nodes[w->node_of[slot]].id[side] : 0;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 static void do_register(world *w, const step *s)
 {
@@ -139,7 +140,8 @@ static void do_register(world *w, const step *s)
     int node = w->nodes_count++;
     for (int side = 0; side < SIDES; side++) {
         pawl_store *store = w->stores[side][s->slot];
-        pawl_registration call = {.name = "n", .pid = 1, .queues = s->r[0] % 3 ? "q0,q1" : "q1", .types = "*", .lease_us = LEASE_US};
+        pawl_registration call = {
+            .name = "n", .pid = 1, .queues = s->r[0] % 3 ? "q0,q1" : "q1", .types = "*", .lease_us = LEASE_US};
         pawl_status status = store->type->register_node(store, &call, &w->err);
         say(w, side, "register: %s\n", pawl_status_name(status));
         w->nodes[node].id[side] = call.node;
@@ -189,12 +191,21 @@ static int claim_side(world *w, const step *s, int side, pawl_lease got[CLAIM_MA
 {
     static const char *const some[3][3] = {{"t0", "t1"}, {"t2"}, {"t1", "t2", "nobody"}};
     pawl_claimed tasks[CLAIM_MAX];
-    pawl_want want = {.queue = queue_names[s->r[0] % 3], .free = (int)(s->r[1] % 5), .prefetch = (int)(s->r[2] % 4), .solo = s->r[3] % 2,
-                      .any_type = s->r[4] % 2, .types = some[s->r[5] % 3], .types_count = (int)(s->r[5] % 3 == 0 ? 2 : s->r[5] % 3 == 1 ? 1 : 3)};
-    pawl_claim call = {.node = node_id(w, side, s->slot), .wants = &want, .wants_count = 1, .allocator = alloc_default(), .tasks = tasks};
+    pawl_want want = {.queue = queue_names[s->r[0] % 3],
+                      .free = (int)(s->r[1] % 5),
+                      .prefetch = (int)(s->r[2] % 4),
+                      .solo = s->r[3] % 2,
+                      .any_type = s->r[4] % 2,
+                      .types = some[s->r[5] % 3],
+                      .types_count = (int)(s->r[5] % 3 == 0   ? 2
+                                           : s->r[5] % 3 == 1 ? 1
+                                                              : 3)};
+    pawl_claim call = {
+        .node = node_id(w, side, s->slot), .wants = &want, .wants_count = 1, .allocator = alloc_default(), .tasks = tasks};
     pawl_store *store = w->stores[side][s->slot];
     pawl_status status = store->type->claim(store, &call, w->scratch, &w->err);
-    say(w, side, "claim: %s, got %d%s%s", pawl_status_name(status), want.got, want.more ? ", more" : "", want.paused ? ", paused" : "");
+    say(w, side, "claim: %s, got %d%s%s", pawl_status_name(status), want.got, want.more ? ", more" : "",
+        want.paused ? ", paused" : "");
     render_time(w, side, "next due", want.next_due_us);
     for (int i = 0; i < call.tasks_count; i++) {
         render_claimed(w, side, &tasks[i]);
@@ -245,7 +256,8 @@ static void do_held(world *w, const step *s)
         pawl_status status = store->type->held(store, node, &leases, &count, w->scratch, &w->err);
         say(w, side, "held: %s, %d\n", pawl_status_name(status), count);
         if (count > 1) qsort(leases, (size_t)count, sizeof *leases, by_task);
-        for (int i = 0; i < count; i++) say(w, side, "  %s fence %lld\n", task_name(w, side, leases[i].id), (long long)leases[i].fence);
+        for (int i = 0; i < count; i++)
+            say(w, side, "  %s fence %lld\n", task_name(w, side, leases[i].id), (long long)leases[i].fence);
     }
 }
 
@@ -276,7 +288,8 @@ static void do_rescue(world *w, const step *s)
             call.refused ? ", refused" : "", call.freed, call.failed, call.more ? ", more" : "");
         int count = call.freed + call.failed;
         if (count > 1) qsort(tasks, (size_t)count, sizeof *tasks, by_task);
-        for (int i = 0; i < count; i++) say(w, side, "  %s fence %lld\n", task_name(w, side, tasks[i].id), (long long)tasks[i].fence);
+        for (int i = 0; i < count; i++)
+            say(w, side, "  %s fence %lld\n", task_name(w, side, tasks[i].id), (long long)tasks[i].fence);
     }
 }
 
@@ -287,13 +300,17 @@ static void do_ids(world *w, const step *s)
     int64_t now_ms = w->clock.now_us / 1000 - PAWL_EPOCH_MS;
     bool give_back = w->ids_number[s->slot] && s->r[0] % 4 == 0;
     for (int side = 0; side < SIDES; side++) {
-        pawl_ids call = {.node = node_id(w, side, s->slot), .number = w->ids_number[s->slot], .ahead_ms = 60000,
-                         .used_ms = s->r[1] % 2 ? now_ms - s->r[2] : 0, .give_back = give_back};
+        pawl_ids call = {.node = node_id(w, side, s->slot),
+                         .number = w->ids_number[s->slot],
+                         .ahead_ms = 60000,
+                         .used_ms = s->r[1] % 2 ? now_ms - s->r[2] : 0,
+                         .give_back = give_back};
         pawl_store *store = w->stores[side][s->slot];
         pawl_status status = store->type->take_ids(store, &call, &w->err);
         say(w, side, "ids: %s", pawl_status_name(status));
         if (!give_back && status == PAWL_OK)
-            say(w, side, ", number %d, above %lld, below %lld", call.out_number, (long long)call.floor_ms, (long long)call.ceiling_ms);
+            say(w, side, ", number %d, above %lld, below %lld", call.out_number, (long long)call.floor_ms,
+                (long long)call.ceiling_ms);
         say(w, side, "\n");
         numbers[side] = give_back ? 0 : call.out_number;
     }
@@ -302,7 +319,8 @@ static void do_ids(world *w, const step *s)
 
 static void do_advance(world *w, const step *s)
 {
-    static const int64_t spans_us[] = {1, PAWL_MILLISECOND, PAWL_SECOND, 10 * PAWL_SECOND, LEASE_US, LEASE_US, PAWL_MINUTE, PAWL_HOUR};
+    static const int64_t spans_us[] = {1,        PAWL_MILLISECOND, PAWL_SECOND, 10 * PAWL_SECOND,
+                                       LEASE_US, LEASE_US,         PAWL_MINUTE, PAWL_HOUR};
     int64_t us = spans_us[s->r[0] % 8] * (1 + s->r[1] % 2);
     if (s->kind == STEP_STEP_WALL) {
         w->clock.now_us += s->r[1] % 2 ? us : -us;
@@ -333,7 +351,8 @@ static void do_sweep(world *w, const step *s)
 
 static void do_list(world *w, const step *s)
 {
-    static const char *const states[] = {NULL, "pending", "leased", "succeeded", "failed", "cancelled", "scheduled", "retrying", "running", "stale"};
+    static const char *const states[] = {NULL,        "pending",   "leased",   "succeeded", "failed",
+                                         "cancelled", "scheduled", "retrying", "running",   "stale"};
     pawl_filter filter = {.limit = 1 + (int)(s->r[0] % 5), .oldest_first = s->r[1] % 2, .state = states[s->r[2] % 10]};
     if (s->r[3] % 4 == 0) filter.queue = queue_names[s->r[3] % 3];
     if (s->r[4] % 4 == 0) filter.type = type_names[s->r[4] % 3];

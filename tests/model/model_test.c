@@ -19,10 +19,7 @@ static script *new_script(void)
     return s;
 }
 
-static size_t line_length(const char *text)
-{
-    return strcspn(text, "\n");
-}
+static size_t line_length(const char *text) { return strcspn(text, "\n"); }
 
 /* The lines that differ, each with the one before that did not. */
 static void print_difference(const char *memory, const char *subject, const char *name)
@@ -33,7 +30,8 @@ static void print_difference(const char *memory, const char *subject, const char
         if (m == s && memcmp(memory, subject, m) == 0) {
             before = memory;
         } else {
-            printf("  %.*s\n%s: %.*s\n%s: %.*s\n", (int)line_length(before), before, "memory", (int)m, memory, name, (int)s, subject);
+            printf("  %.*s\n%s: %.*s\n%s: %.*s\n", (int)line_length(before), before, "memory", (int)m, memory, name, (int)s,
+                   subject);
             shown++;
         }
         memory += m + (memory[m] == '\n');
@@ -80,7 +78,9 @@ static int run_seeds(const store_maker *subject, uint64_t seeds, uint64_t first)
         run(s, subject, true);
         failed = 1;
     }
-    if (!failed) printf("%llu seeds from %llu: %s and memory agree\n", (unsigned long long)seeds, (unsigned long long)first, subject->name);
+    if (!failed)
+        printf("%llu seeds from %llu: %s and memory agree\n", (unsigned long long)seeds, (unsigned long long)first,
+               subject->name);
     free(s);
     return failed;
 }
@@ -101,7 +101,7 @@ static int replay(const store_maker *subject, const char *path)
     return !read ? 2 : !same;
 }
 
-/* ---- the test of the test -------------------------------------------------------------------------------------------------------------- */
+/* ---- the test of the test ---------------------------------------------------------------------------------------- */
 
 static bool reads_back(const script *s)
 {
@@ -132,7 +132,8 @@ static bool finds(int defect)
         found = !run(s, &subject, false);
     }
     if (found) shrink(s, &subject, SHRINK_TRIES);
-    bool good = found && s->count <= SELF_STEPS && !run(s, &subject, false) && run(s, maker_find("memory"), false) && reads_back(s);
+    bool good =
+        found && s->count <= SELF_STEPS && !run(s, &subject, false) && run(s, maker_find("memory"), false) && reads_back(s);
     printf("%-24s %s, %d steps\n", subject.name, !found ? "NOT FOUND" : good ? "found" : "FOUND, BUT NOT SHRUNK WELL", s->count);
     if (found && !good) print_script(s);
     free(s);

@@ -1,5 +1,6 @@
-/* Steps that are operations: consecutive ones of a slot may share a batch. Of a batch there is at most one operation per task and
- * per key; a step that would break that rule is left out. */
+/* Steps that are operations: consecutive ones of a slot may share a batch. Of a batch there is at most one operation per
+ * task and per key; a step that would break that rule is left out.
+ */
 #include "model.h"
 #include <stdio.h>
 #include <string.h>
@@ -8,12 +9,12 @@ typedef struct building {
     world *w;
     int slot;
     sent *batches[SIDES];
-    bool keys[2][4];      /* tenant, key: used */
+    bool keys[2][4]; /* tenant, key: used */
     int tasks[2 * BATCH_MAX];
     int tasks_count;
 } building;
 
-/* ---- one per task and per key -------------------------------------------------------------------------------------------------------- */
+/* ---- one per task and per key ------------------------------------------------------------------------------------ */
 
 static bool use_key(building *b, int key, int tenant)
 {
@@ -32,7 +33,7 @@ static bool use_task(building *b, int task)
     return true;
 }
 
-/* ---- operations ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- operations -------------------------------------------------------------------------------------------------- */
 
 static const pawl_audit levels[] = {PAWL_AUDIT_FULL, PAWL_AUDIT_FULL, PAWL_AUDIT_MINIMAL, PAWL_AUDIT_ERRORS, PAWL_AUDIT_NONE};
 
@@ -47,7 +48,8 @@ typedef struct insert_plan {
 static insert_plan plan_insert(const world *w, const uint32_t r[NUMBERS])
 {
     static const int64_t delays_us[] = {0, 0, 0, 0, 1, PAWL_SECOND, LEASE_US, PAWL_HOUR};
-    insert_plan p = {.key = r[2] % 8 < 4 ? (int)(r[2] % 8) : -1, .tenant = r[2] % 5 == 0, .type = (int)(r[0] % 3), .queue = (int)(r[1] % 3)};
+    insert_plan p = {
+        .key = r[2] % 8 < 4 ? (int)(r[2] % 8) : -1, .tenant = r[2] % 5 == 0, .type = (int)(r[0] % 3), .queue = (int)(r[1] % 3)};
     p.priority = (int)(r[0] / 3 % 3) - 1;
     p.delay_us = delays_us[r[3] % 8];
     if (r[3] % 11 == 0) p.at_us = w->clock.now_us + (int64_t)(r[3] % 5) * PAWL_SECOND - 2 * PAWL_SECOND;
@@ -66,8 +68,13 @@ static pawl_op make_insert(world *w, const insert_plan *p, int side)
     pawl_body *body = hold(w, sizeof *body);
     char *payload = hold(w, sizeof p->payload);
     memcpy(payload, p->payload, sizeof p->payload);
-    *body = (pawl_body){.id = op.id, .type = type_names[p->type], .queue = queue_names[p->queue], .tenant = tenant_names[p->tenant],
-                        .key = p->key < 0 ? NULL : key_names[p->key], .content_type = "application/json", .priority = p->priority,
+    *body = (pawl_body){.id = op.id,
+                        .type = type_names[p->type],
+                        .queue = queue_names[p->queue],
+                        .tenant = tenant_names[p->tenant],
+                        .key = p->key < 0 ? NULL : key_names[p->key],
+                        .content_type = "application/json",
+                        .priority = p->priority,
                         .payload = {payload, strlen(payload)}};
     op.u.insert.body = body;
     op.u.insert.delay_us = p->delay_us;
@@ -168,8 +175,8 @@ static void add_spawns(building *b, const step *s)
 
 static pawl_op make_release(world *w, const step *s, pawl_op op)
 {
-    static const pawl_attempt_outcome outcomes[] = {PAWL_ATTEMPT_NONE, PAWL_ATTEMPT_RETRY, PAWL_ATTEMPT_RETRY, PAWL_ATTEMPT_SNOOZED,
-                                                    PAWL_ATTEMPT_INTERRUPTED, PAWL_ATTEMPT_TIMEOUT};
+    static const pawl_attempt_outcome outcomes[] = {PAWL_ATTEMPT_NONE,    PAWL_ATTEMPT_RETRY,       PAWL_ATTEMPT_RETRY,
+                                                    PAWL_ATTEMPT_SNOOZED, PAWL_ATTEMPT_INTERRUPTED, PAWL_ATTEMPT_TIMEOUT};
     static const int64_t delays_us[] = {-1, 0, 0, PAWL_SECOND, PAWL_HOUR};
     pawl_attempt_outcome outcome = outcomes[s->r[2] % 6];
     op.u.release.delay_us = delays_us[s->r[3] % 5];
@@ -190,7 +197,9 @@ static void add_holder(building *b, const step *s)
         case STEP_START: op.kind = PAWL_OP_START, op.u.start.mark = s->r[2] % 4 != 0; break;
         case STEP_FINISH: op.kind = PAWL_OP_FINISH, op = make_finish(b->w, s, op); break;
         case STEP_RELEASE: op.kind = PAWL_OP_RELEASE, op = make_release(b->w, s, op); break;
-        default: op.kind = PAWL_OP_PROGRESS, op.u.progress.percent = (int)(s->r[2] % 101), op.u.progress.text = s->r[3] % 2 ? "text" : NULL;
+        default:
+            op.kind = PAWL_OP_PROGRESS, op.u.progress.percent = (int)(s->r[2] % 101),
+            op.u.progress.text = s->r[3] % 2 ? "text" : NULL;
         }
         add(b, side, op, l->task);
     }
@@ -204,9 +213,11 @@ static void add_asked(building *b, const step *s)
     int task = w->tasks_count - 1 - (int)(s->r[0] % 20);
     if (task < 0) task = (int)(s->r[0] % (uint32_t)w->tasks_count);
     if (!use_task(b, task)) return;
-    int made = s->kind == STEP_RETRY ? new_task(w, w->tasks[task].key, w->tasks[task].tenant, s->r[1] % 5 ? ++w->next_id : 0) : task;
+    int made =
+        s->kind == STEP_RETRY ? new_task(w, w->tasks[task].key, w->tasks[task].tenant, s->r[1] % 5 ? ++w->next_id : 0) : task;
     for (int side = 0; side < SIDES; side++) {
-        pawl_op op = {.id = w->tasks[task].id[side], .by = s->r[2] % 2 || s->kind == STEP_ACK ? "ann" : NULL, .audit = levels[s->r[5] % 5]};
+        pawl_op op = {
+            .id = w->tasks[task].id[side], .by = s->r[2] % 2 || s->kind == STEP_ACK ? "ann" : NULL, .audit = levels[s->r[5] % 5]};
         switch (s->kind) {
         case STEP_CANCEL: op.kind = PAWL_OP_CANCEL; break;
         case STEP_RETRY: op.kind = PAWL_OP_RETRY, op.u.retry.new_id = w->tasks[made].id[side]; break;
@@ -234,12 +245,9 @@ static void add_step(building *b, const step *s)
     else add_holder(b, s);
 }
 
-/* ---- batches ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
 
-static bool created(const pawl_op *op)
-{
-    return op->result == PAWL_OP_DONE || op->result == PAWL_OP_REPLACED;
-}
+static bool created(const pawl_op *op) { return op->result == PAWL_OP_DONE || op->result == PAWL_OP_REPLACED; }
 
 static void learn(world *w, int side, const pawl_op *op, int task)
 {
@@ -269,7 +277,8 @@ static void learn_leases(world *w, building *b)
 {
     for (int i = 0; i < b->batches[REFERENCE]->count; i++) {
         const pawl_op *x = &b->batches[REFERENCE]->ops[i], *y = &b->batches[SUBJECT]->ops[i];
-        if (x->kind == PAWL_OP_INSERT && x->out_fence > 0) add_lease(w, b->batches[REFERENCE]->tasks[i], x->out_fence, y->out_fence);
+        if (x->kind == PAWL_OP_INSERT && x->out_fence > 0)
+            add_lease(w, b->batches[REFERENCE]->tasks[i], x->out_fence, y->out_fence);
     }
 }
 

@@ -1,5 +1,6 @@
-/* Answers as text. Tasks are #0, #1, ..., nodes n0, n1, ...; instants are given relative to the start of time here. What the contract
- * leaves open is left out: the order of leases, details and names in audit rows, numbers of rows swept. */
+/* Answers as text. Tasks are #0, #1, ..., nodes n0, n1, ...; instants are given relative to the start of time here. What
+ * the contract leaves open is left out: the order of leases, details and names in audit rows, numbers of rows swept.
+ */
 #include "model.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,10 +18,7 @@ void say(world *w, int side, const char *fmt, ...)
     buf_str(&w->text[side], line);
 }
 
-static const char *text_of(const char *text)
-{
-    return text ? text : "-";
-}
+static const char *text_of(const char *text) { return text ? text : "-"; }
 
 const char *task_name(const world *w, int side, pawl_id id)
 {
@@ -60,8 +58,8 @@ void render_time(world *w, int side, const char *what, int64_t at_us)
 
 static const char *result_name(pawl_op_result result)
 {
-    static const char *const names[] = {"none", "done", "existing", "updated", "replaced", "asked", "stale", "cancelling", "not found",
-                                        "conflict", "collision", "full", "refused"};
+    static const char *const names[] = {"none",       "done",      "existing", "updated",   "replaced", "asked",  "stale",
+                                        "cancelling", "not found", "conflict", "collision", "full",     "refused"};
     return (size_t)result < sizeof names / sizeof *names ? names[result] : "?";
 }
 
@@ -75,7 +73,8 @@ static void render_insert(world *w, int side, const pawl_op *op)
 
 void render_op(world *w, int side, const pawl_op *op)
 {
-    static const char *const kinds[] = {"?", "insert", "start", "finish", "release", "progress", "cancel", "retry", "ack", "queue"};
+    static const char *const kinds[] = {"?",        "insert", "start", "finish", "release",
+                                        "progress", "cancel", "retry", "ack",    "queue"};
     say(w, side, "  %s: %s", kinds[op->kind], result_name(op->result));
     if (op->kind == PAWL_OP_INSERT) render_insert(w, side, op);
     if (op->kind == PAWL_OP_RETRY && (op->result == PAWL_OP_DONE || op->result == PAWL_OP_EXISTING))
@@ -90,10 +89,7 @@ void render_op(world *w, int side, const pawl_op *op)
         render_op(w, side, &op->u.finish.spawns[i]);
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
+static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
 /* Lines whose order is open, sorted. */
 static void say_sorted(world *w, int side, char lines[][64], int count)
@@ -114,7 +110,8 @@ void render_news(world *w, int side, const pawl_news *news)
                  (long long)news->lapsed[i].renewal, news->lapsed[i].proven_dead ? " dead" : "");
     say_sorted(w, side, lines, news->lapsed_count);
     for (int i = 0; i < news->cancels_count; i++)
-        snprintf(lines[i], sizeof lines[i], "cancel %s fence %lld", task_name(w, side, news->cancels[i].id), (long long)news->cancels[i].fence);
+        snprintf(lines[i], sizeof lines[i], "cancel %s fence %lld", task_name(w, side, news->cancels[i].id),
+                 (long long)news->cancels[i].fence);
     say_sorted(w, side, lines, news->cancels_count);
 }
 
@@ -124,13 +121,13 @@ void render_claimed(world *w, int side, const pawl_claimed *c)
     say(w, side, "  %s fence %lld runs %d failures %d rescues %d interruptions %d want %d%s%s%s", task_name(w, side, b->id),
         (long long)c->fence, c->runs, c->failures, c->rescues, c->interruptions, c->want, c->not_started ? " not started" : "",
         c->suspect ? " suspect" : "", c->solo ? " solo" : "");
-    say(w, side, " %s %s %s %s %d %.*s retry of %s", b->type, b->queue, b->tenant, text_of(b->key), b->priority, (int)b->payload.len,
-        b->payload.data ? b->payload.data : "", task_name(w, side, b->retry_of));
+    say(w, side, " %s %s %s %s %d %.*s retry of %s", b->type, b->queue, b->tenant, text_of(b->key), b->priority,
+        (int)b->payload.len, b->payload.data ? b->payload.data : "", task_name(w, side, b->retry_of));
     render_time(w, side, "run at", c->run_at_us);
     render_time(w, side, "created", b->created_us);
 }
 
-/* ---- questions ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- questions --------------------------------------------------------------------------------------------------- */
 
 static bool ask(world *w, int side, pawl_query *query)
 {
@@ -141,14 +138,15 @@ static bool ask(world *w, int side, pawl_query *query)
 
 static void render_info(world *w, int side, const pawl_info *i)
 {
-    say(w, side, "%s %s (%s) %s %s %s %s prio %d fence %lld node %s", task_name(w, side, i->id), pawl_state_name(i->state), i->display,
-        i->type, i->queue, text_of(i->tenant), text_of(i->key), i->priority, (long long)i->fence, node_name_of(w, side, i->node));
+    say(w, side, "%s %s (%s) %s %s %s %s prio %d fence %lld node %s", task_name(w, side, i->id), pawl_state_name(i->state),
+        i->display, i->type, i->queue, text_of(i->tenant), text_of(i->key), i->priority, (long long)i->fence,
+        node_name_of(w, side, i->node));
     say(w, side, " attempt %d failures %d rescues %d interruptions %d%s progress %d %s", i->attempt, i->failures, i->rescues,
         i->interruptions, i->cancel_asked ? " cancel asked" : "", i->progress, text_of(i->progress_text));
     say(w, side, " code %s error %s reason %s result %s %s", text_of(i->code), text_of(i->error), text_of(i->reason),
         text_of(i->result_type), text_of(i->result_ref));
-    say(w, side, " retry of %s retried as %s by %s note %s audit %d\n", task_name(w, side, i->retry_of), task_name(w, side, i->retried_as),
-        text_of(i->resolved_by), text_of(i->note), (int)i->audit);
+    say(w, side, " retry of %s retried as %s by %s note %s audit %d\n", task_name(w, side, i->retry_of),
+        task_name(w, side, i->retried_as), text_of(i->resolved_by), text_of(i->note), (int)i->audit);
     render_time(w, side, "created", i->created_us);
     render_time(w, side, "run at", i->run_at_us);
     render_time(w, side, "started", i->started_us);
@@ -200,7 +198,8 @@ void render_page(world *w, int side, const pawl_filter *filter)
     for (int page = 0; page < 500; page++) {
         pawl_query query = {.kind = PAWL_QUERY_LIST, .filter = &f};
         if (!ask(w, side, &query)) return;
-        say(w, side, "page of %zu%s%s\n", query.page->count, query.page->next ? ", more" : "", query.page->partial ? ", partial" : "");
+        say(w, side, "page of %zu%s%s\n", query.page->count, query.page->next ? ", more" : "",
+            query.page->partial ? ", partial" : "");
         for (size_t i = 0; i < query.page->count; i++) render_info(w, side, query.page->tasks[i]);
         if (!query.page->next) return;
         f.cursor = query.page->next;
@@ -214,16 +213,17 @@ static void render_stats(world *w, int side)
     const pawl_stats *s = query.stats;
     say(w, side, "stats: waiting %lld pending %lld leased %lld dead %lld", (long long)s->waiting, (long long)s->pending,
         (long long)s->leased, (long long)s->dead);
-    say(w, side, " dispatched %lld succeeded %lld failed %lld cancelled %lld retried %lld rescued %lld\n", (long long)s->dispatched,
-        (long long)s->succeeded, (long long)s->failed, (long long)s->cancelled, (long long)s->retried, (long long)s->rescued);
+    say(w, side, " dispatched %lld succeeded %lld failed %lld cancelled %lld retried %lld rescued %lld\n",
+        (long long)s->dispatched, (long long)s->succeeded, (long long)s->failed, (long long)s->cancelled, (long long)s->retried,
+        (long long)s->rescued);
     for (int name = 0; name < 3; name++) {
         for (size_t i = 0; i < s->queues_count; i++) {
             const pawl_queue_info *q = &s->queues[i];
             if (strcmp(q->name, queue_names[name]) != 0) continue;
             if (!q->paused && !q->waiting && !q->pending && !q->leased && !q->failed) continue;
-            say(w, side, " queue %s%s%s waiting %lld pending %lld leased %lld failed %lld due %lld", q->name, q->paused ? " paused" : "",
-                q->served ? " served" : "", (long long)q->waiting, (long long)q->pending, (long long)q->leased, (long long)q->failed,
-                (long long)q->due);
+            say(w, side, " queue %s%s%s waiting %lld pending %lld leased %lld failed %lld due %lld", q->name,
+                q->paused ? " paused" : "", q->served ? " served" : "", (long long)q->waiting, (long long)q->pending,
+                (long long)q->leased, (long long)q->failed, (long long)q->due);
             render_time(w, side, "oldest", q->oldest_due_us);
         }
     }

@@ -3,10 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const names[STEP_KINDS] = {
-    [STEP_NONE] = "none",
+static const char *const names[STEP_KINDS] = {[STEP_NONE] = "none",
 #define X(name, text, weight) [STEP_##name] = text,
-    STEP_TABLE(X)
+                                              STEP_TABLE(X)
 #undef X
 };
 

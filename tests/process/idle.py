@@ -13,7 +13,7 @@ import time
 
 import proc
 
-SETTLE_S = 3  # by then everything that follows the last task must be over
+SETTLE_S = 7  # by then everything that follows a start and the last task is over, the first look for old history included
 
 
 def trace(pid):

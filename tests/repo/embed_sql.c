@@ -1,9 +1,9 @@
 /* What cmake/embed_sql.cmake makes of the files in sql/: nothing lost, nothing added, comments gone. */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <cmocka.h>
 
 #include "fixture_sql.h"
 

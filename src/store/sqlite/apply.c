@@ -20,7 +20,7 @@ static seen receipt_find(tx *t, pawl_batch *batch)
     query q = query_on(t->c, SQL_receipt_get);
     put_int(&q, receipt_id(batch));
     int64_t number = query_row(&q) ? get_int(&q) : 0;
-    bool forgotten = number == 0 && t->lease_us == 0; /* a node that was swept may come with any number */
+    bool forgotten = number == 0 && !t->known; /* a node that was swept may come with any number */
     seen answer = number + 1 == batch->number || forgotten ? SEEN_NEW : SEEN_ODD;
     if (!t->c->rc && number == batch->number) answer = receipt_read(get_bytes(&q), batch) ? SEEN_BEFORE : SEEN_ODD;
     query_end(&q);

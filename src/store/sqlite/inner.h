@@ -6,8 +6,10 @@
 #include "store/sqlite/conn.h"
 #include "store/sqlite/sidecar.h"
 #include "store/sqlite/tally.h"
+#include <limits.h>
 #include <pthread.h>
 #include <sys/types.h>
+#include <sys/vfs.h>
 
 #define READERS 2
 
@@ -69,6 +71,7 @@ typedef struct tx {
     int64_t now_us, boot_us;
     int64_t node;          /* on whose behalf; 0: nobody's */
     bool alive;            /* its life row says so */
+    bool known;            /* dead or alive, it was not swept yet */
     int64_t lease_us;      /* of the node */
     pawl_id last_id;       /* the last id that the store drew itself; 0: not looked at yet */
     bool id_drawn;
@@ -175,8 +178,20 @@ pawl_status sqlite_tx_apply(pawl_store *store, void *connection, pawl_op *ops, i
 int sqlite_watch_fd(pawl_store *store);
 void sqlite_watch_check(pawl_store *store, bool *changed, int64_t *again_us);
 pawl_status sqlite_backup(pawl_store *store, const char *path, pawl_backup_fn progress, void *ctx, pawl_error *err);
+pawl_status sqlite_schema(const pawl_store_options *options, pawl_schema *out, pawl_arena *arena, pawl_error *err);
+void sqlite_examine(const pawl_store_options *options, pawl_store *store, pawl_findings *findings);
 
 /* ---- the rest --------------------------------------------------------------------------------------------------------------------------- */
+
+/* sqlite.c */
+const char *sqlite_path(const char *url, pawl_error *err);     /* NULL: the URL names no file */
+void sqlite_folder(const char *path, char out[PATH_MAX]);      /* in which it lies */
+const char *sqlite_network(const struct statfs *fs);           /* NULL: a local file system */
+pawl_status sqlite_check_file(const char *path, bool read_only, pawl_error *err); /* whether it may be opened so */
+
+/* disk.c: findings about the place a file is in */
+void disk_examine(const char *path, pawl_findings *findings);
+void size_text(int64_t bytes, char out[32]); /* "4.2 MiB" */
 
 /* node.c */
 bool node_lapsed(const sqlite_store *s, const char *boot_id, int64_t expires_us, int64_t boot_us);
@@ -186,7 +201,7 @@ void node_kill(tx *t, int64_t node, int blame);
 void heartbeat_drop(tx *t, int64_t node);
 
 /* migrate.c */
-pawl_status migrate_judge(sqlite_store *s, bool no_migrate, bool shared, pawl_error *err); /* refuses what does not fit; writes nothing */
+pawl_status migrate_judge(sqlite_store *s, const pawl_store_options *o, pawl_error *err); /* refuses what does not fit; writes nothing */
 bool migrate_done(sqlite_store *s, bool shared);                         /* nothing needs to be created or migrated */
 pawl_status migrate_open(sqlite_store *s, bool shared, pawl_error *err); /* creates or migrates. Before: a turn is held */
 pawl_status migrate_check(conn *c, const char *path, pawl_error *err); /* may this program use what is stored? */

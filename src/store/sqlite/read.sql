@@ -102,14 +102,14 @@ SELECT at_us, from_state, to_state, fence, node, detail FROM pawl_audit WHERE ta
 -- name: trail_audit_count
 SELECT count(*) FROM pawl_audit WHERE task_id = ?;
 
+-- A log that was swept leaves its number behind, which another one may get: so it must say whose it is.
+
 -- name: trail_logs
-SELECT number, text FROM (
-    SELECT l.number, l.text FROM pawl_attempt a JOIN pawl_runlog l ON l.id = a.log_id AND l.task_id = ?1 WHERE a.task_id = ?1
-    UNION ALL
-    SELECT l.number, l.text FROM pawl_done d JOIN pawl_runlog l ON l.id = d.log_id AND l.task_id = ?1 WHERE d.id = ?1
-    UNION ALL
-    SELECT l.number, l.text FROM pawl_failed f JOIN pawl_runlog l ON l.id = f.log_id AND l.task_id = ?1 WHERE f.id = ?1)
-ORDER BY number;
+SELECT l.number, l.text FROM (
+    SELECT number, log_id FROM pawl_attempt WHERE task_id = ?1
+    UNION ALL SELECT runs, log_id FROM pawl_done WHERE id = ?1
+    UNION ALL SELECT runs, log_id FROM pawl_failed WHERE id = ?1) a
+CROSS JOIN pawl_runlog l ON l.id = a.log_id WHERE l.task_id = ?1 AND l.number = a.number ORDER BY l.number;
 
 -- name: nodes_list
 SELECT n.id, m.text, n.pid, n.queues, n.types, n.sidecar, n.born_us, n.alive, h.boot_id, h.expires_us, h.leases

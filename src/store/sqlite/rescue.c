@@ -24,7 +24,7 @@ static void victim_get(tx *t, int64_t node, victim *v)
     put_int(&q, node);
     v->found = query_row(&q);
     if (v->found) {
-        v->alive = get_int(&q) != 0;
+        v->alive = get_int(&q) == 1;
         v->proven_dead = node_proven_dead(t->s, node, get_int(&q));
         v->blame = (int)get_int(&q);
         const char *boot_id = get_text(&q);

@@ -19,7 +19,7 @@ int (*sqlite_statfs)(const char *path, struct statfs *out) = statfs;
 /* ---- what may be opened ---------------------------------------------------------------------------------------------------------------- */
 
 /* The path in a URL: sqlite:PATH, or sqlite:///PATH for an absolute one. */
-static const char *path_of(const char *url, pawl_error *err)
+const char *sqlite_path(const char *url, pawl_error *err)
 {
     const char *path = url + strlen("sqlite:");
     if (strncmp(path, "//", 2) == 0) {
@@ -36,7 +36,7 @@ static const char *path_of(const char *url, pawl_error *err)
     return path;
 }
 
-static void folder_of(const char *path, char out[PATH_MAX])
+void sqlite_folder(const char *path, char out[PATH_MAX])
 {
     snprintf(out, PATH_MAX, "%s", path);
     char *slash = strrchr(out, '/');
@@ -45,7 +45,7 @@ static void folder_of(const char *path, char out[PATH_MAX])
 }
 
 /* Locks and shared memory, which SQLite's WAL needs, do not work across machines. */
-static const char *network_name(const struct statfs *fs)
+const char *sqlite_network(const struct statfs *fs)
 {
     static const struct {
         unsigned long magic;
@@ -64,7 +64,7 @@ static pawl_status check_file_system(const char *path, const char *folder, pawl_
 {
     struct statfs fs;
     if (sqlite_statfs(path, &fs) != 0 && sqlite_statfs(folder, &fs) != 0) return PAWL_OK; /* opening it will tell */
-    const char *network = network_name(&fs);
+    const char *network = sqlite_network(&fs);
     if (!network) return PAWL_OK;
     return err_set(err, PAWL_UNSUPPORTED, "\"%s\" is on a network file system (%s), where SQLite cannot keep data safe: use a local disk, or "
                    "a database server", path, network);
@@ -79,17 +79,17 @@ static pawl_status check_new_file(const char *path, const char *folder, bool rea
 {
     struct stat st;
     if (errno == EACCES) return err_set(err, PAWL_DENIED, "cannot look into the folder of \"%s\": check its permissions", path);
-    if (read_only) return err_set(err, PAWL_NOT_FOUND, "there is no store \"%s\" to open read-only", path);
+    if (read_only) return err_set(err, PAWL_NOT_FOUND, "there is no store \"%s\": check the path", path);
     if (stat(folder, &st) != 0 || !S_ISDIR(st.st_mode))
         return err_set(err, PAWL_INVALID, "cannot create \"%s\": its folder \"%s\" does not exist; create it first", path, folder);
     return eaccess(folder, W_OK) == 0 ? PAWL_OK : denied(folder, "the folder", err);
 }
 
-static pawl_status check_file(const char *path, bool read_only, pawl_error *err)
+pawl_status sqlite_check_file(const char *path, bool read_only, pawl_error *err)
 {
     char folder[PATH_MAX];
     struct stat st;
-    folder_of(path, folder);
+    sqlite_folder(path, folder);
     pawl_status status = check_file_system(path, folder, err);
     if (status) return status;
     if (stat(path, &st) != 0) return check_new_file(path, folder, read_only, err);
@@ -192,7 +192,7 @@ static pawl_status open_to_write(sqlite_store *s, const pawl_store_options *o, c
     conn *c = &s->writer;
     pawl_status status = conn_open(c, s->allocator, path, CONN_WRITE, true, err);
     if (status == PAWL_OK) status = set_path(s, c, path, err);
-    if (status == PAWL_OK) status = migrate_judge(s, o->no_migrate, o->shared_file, err);
+    if (status == PAWL_OK) status = migrate_judge(s, o, err);
     if (status == PAWL_OK) status = sidecar_open(&s->side, s->allocator, s->path, false, err);
     if (status == PAWL_OK) status = set_up_schema(s, o, err);
 #ifdef PAWL_CANARY_PASSIVE_CHECKPOINT
@@ -212,16 +212,16 @@ static pawl_status open_to_read(sqlite_store *s, const pawl_store_options *o, co
     conn *c = &s->readers[0].conn;
     pawl_status status = conn_open(c, s->allocator, path, CONN_READ, false, err);
     if (status == PAWL_OK) status = set_path(s, c, path, err);
-    if (status == PAWL_OK) status = migrate_judge(s, true, o->shared_file, err);
+    if (status == PAWL_OK) status = migrate_judge(s, o, err);
     return status ? status : sidecar_open(&s->side, s->allocator, s->path, true, err);
 }
 
 static pawl_status sqlite_open(const pawl_store_options *o, pawl_store **out, pawl_error *err)
 {
-    const char *path = path_of(o->url, err);
+    const char *path = sqlite_path(o->url, err);
     if (!path) return PAWL_INVALID;
     pawl_status status = check_threads(err);
-    if (status == PAWL_OK) status = check_file(path, o->read_only, err);
+    if (status == PAWL_OK) status = sqlite_check_file(path, o->read_only, err);
     if (status) return status;
     sqlite_store *s = store_new(o);
     if (!s) return no_memory(path, err);
@@ -261,4 +261,6 @@ const pawl_store_type store_sqlite_type = {
     .watch_fd = sqlite_watch_fd,
     .watch_check = sqlite_watch_check,
     .backup = sqlite_backup,
+    .schema = sqlite_schema,
+    .examine = sqlite_examine,
 };

@@ -12,4 +12,7 @@ bool sqlite_inside_own_write(pawl_store *store);
 /* How the kind of file system is found out; tests put a network in its place. */
 extern int (*sqlite_statfs)(const char *path, struct statfs *out);
 
+/* Which schema a program must know to use a store with this one; tests put a migration in its place that closes older programs out. */
+extern int (*sqlite_min_reader)(int schema);
+
 #endif

@@ -21,7 +21,7 @@ static const char what[] = "remove old tasks from";
 
 typedef struct old_row {
     int64_t id, at_us;
-    bool plain; /* one lease, no log: nothing hangs on it but its body */
+    bool plain; /* never leased, or ended by its first lease, and no log: nothing hangs on it but its body */
 } old_row;
 
 typedef struct sweeping {
@@ -101,8 +101,9 @@ static old_row read_old(query *q)
 {
     old_row row = {.id = get_int(q)};
     row.at_us = get_int(q);
-    int64_t fence = get_int(q), flags = get_int(q);
-    row.plain = fence <= 1 && flags & END_DERIVED && get_is_null(q);
+    int64_t fence = get_int(q), node = get_int(q), flags = get_int(q);
+    bool one_lease_at_most = fence == 0 || (fence == 1 && node);
+    row.plain = one_lease_at_most && flags & END_DERIVED && get_is_null(q);
     return row;
 }
 

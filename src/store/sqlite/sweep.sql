@@ -4,7 +4,7 @@
 SELECT slot, born, first_us, min_id, max_id FROM pawl_done_slot WHERE state = ? ORDER BY slot, born;
 
 -- name: slot_rows
-SELECT id, finished_us, fence, flags, log_id FROM pawl_done WHERE id BETWEEN ? AND ? AND state = ? ORDER BY id;
+SELECT id, finished_us, fence, node, flags, log_id FROM pawl_done WHERE id BETWEEN ? AND ? AND state = ? ORDER BY id;
 
 -- name: slot_keep
 UPDATE pawl_done_slot SET first_us = ?, min_id = ? WHERE state = ? AND slot = ? AND born = ?;

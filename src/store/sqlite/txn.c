@@ -108,7 +108,9 @@ void tx_node(tx *t, int64_t node)
     query q = query_on(t->c, SQL_node_life);
     put_int(&q, node);
     if (query_row(&q)) {
-        t->alive = get_int(&q) != 0;
+        int64_t alive = get_int(&q);
+        t->alive = alive == 1;
+        t->known = alive >= 0;
         t->lease_us = get_int(&q);
     }
     query_end(&q);

@@ -10,7 +10,7 @@ CREATE TABLE pawl_node (
     lease_us INTEGER NOT NULL,
     sidecar  INTEGER NOT NULL,
     born_us  INTEGER NOT NULL,
-    alive    INTEGER NOT NULL,
+    alive    INTEGER NOT NULL,           -- 1 alive, 0 dead, -1 swept: only its name is still needed
     died_us  INTEGER,
     blame    INTEGER NOT NULL DEFAULT 0  -- how its marked starts are judged when it is rescued
 );
