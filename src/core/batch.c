@@ -325,7 +325,8 @@ static void refused(core *c, lane *l, pawl_status status)
         core_request *r = container_of(node, core_request, link);
         unlock_request(c, r);
         forget_asks(c, r);
-        request_answer(c, r, status);
+        if (r->own) request_gather(c, r);
+        else request_answer(c, r, status);
     }
     while ((node = list_pop(&l->tasks))) {
         core_task *t = container_of(node, core_task, op_link);

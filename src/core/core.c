@@ -548,7 +548,7 @@ static void stop_timer(core *c)
 static void check_drained(core *c)
 {
     if (c->held > 0) return;
-    if (c->mode == MODE_DRAINING) {
+    if (c->mode == MODE_DRAINING && !c->claim.busy) {
         c->mode = MODE_IDLE;
         engine_act(c, &c->drained, CORE_DRAINED);
     } else if (c->mode == MODE_STOPPING && batch_idle(c) && !c->claim.busy && !c->ids_call.busy && !c->reg.busy) {

@@ -107,6 +107,7 @@ typedef struct core_request {
     int queue;        /* whose room it waits for; -1: none */
     int64_t room_seq; /* when it was sent, for not missing room that came meanwhile */
     bool fell_back;
+    bool own;        /* made by core itself: it goes again until it has happened */
     map_node *locks; /* two per operation: its task, its key */
 } core_request;
 

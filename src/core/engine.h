@@ -204,6 +204,7 @@ bool engine_may_run(const core *c); /* started, and the lease is good */
 
 /* request.c */
 void request_results(core *c, core_request *r, int64_t store_now_us);
+void request_gather(core *c, core_request *r);
 void request_answer(core *c, core_request *r, pawl_status status);
 void request_unpark(core *c, int queue); /* -1: all */
 bool request_needs_ids(const core_request *r);

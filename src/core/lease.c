@@ -224,7 +224,7 @@ void lease_node_dead(core *c)
 
 void lease_reconcile(core *c)
 {
-    if (c->mode == MODE_IDLE && c->held == 0) return;
+    if (!c->serving) return; /* it never claimed */
     c->reconcile = true;
     c->reading_stale = c->held_call.busy; /* what is being read now may be older than the doubt */
 }
@@ -250,6 +250,7 @@ bool lease_release_unknown(core *c, pawl_id id, int64_t fence, int64_t delay_us)
 {
     core_request *r = core_request_new(c, 1);
     if (!r) return false;
+    r->own = true;
     r->answer.kind = CORE_ANSWER; /* nobody waits for an answer */
     r->ops[0].kind = PAWL_OP_RELEASE;
     r->ops[0].id = id;
@@ -262,8 +263,7 @@ bool lease_release_unknown(core *c, pawl_id id, int64_t fence, int64_t delay_us)
         core_request_free(c, r);
         return false;
     }
-    r->place = REQUEST_GATHERED;
-    list_append(&c->requests, &r->link);
+    request_gather(c, r);
     return true;
 }
 

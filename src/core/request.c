@@ -85,7 +85,7 @@ static bool prepare(core *c, core_request *r)
     return !locks || r->locks;
 }
 
-static void gather(core *c, core_request *r)
+void request_gather(core *c, core_request *r)
 {
     r->place = REQUEST_GATHERED;
     list_append(&c->requests, &r->link);
@@ -95,7 +95,7 @@ void core_submit(core *c, core_time now, core_request *r)
 {
     c->now = now;
     if (!prepare(c, r)) request_answer(c, r, PAWL_NO_MEMORY);
-    else gather(c, r);
+    else request_gather(c, r);
     engine_push(c);
 }
 
@@ -228,7 +228,7 @@ static void fall_back(core *c, core_request *r)
         op->u.insert.depth_limit = depth_limit(c, "default");
     }
     again(r);
-    gather(c, r);
+    request_gather(c, r);
 }
 
 /* Whether it alone is more than its queue may ever hold. */
@@ -253,7 +253,7 @@ static void full(core *c, core_request *r)
     } else if (how == PAWL_FULL_WAIT && !r->in_handler && !r->fell_back && !r->answer.kind && !never_fits(r)) {
         if (r->room_seq != c->room_seq && !CANARY(ROOM_MISSED)) {
             again(r);
-            gather(c, r);
+            request_gather(c, r);
         } else {
             r->place = REQUEST_PARKED;
             list_append(&c->parked, &r->link);
@@ -270,7 +270,7 @@ void request_results(core *c, core_request *r, int64_t store_now_us)
     for (int i = 0; i < r->count; i++) settled = op_result(c, r, &r->ops[i], store_now_us) && settled;
     if (settled) request_answer(c, r, PAWL_OK);
     else if (is_full(r)) full(c, r);
-    else gather(c, r);
+    else request_gather(c, r);
 }
 
 void request_unpark(core *c, int queue)
@@ -281,6 +281,6 @@ void request_unpark(core *c, int queue)
         if (queue >= 0 && r->queue >= 0 && r->queue != queue) continue;
         list_remove(&r->link);
         again(r);
-        gather(c, r);
+        request_gather(c, r);
     }
 }

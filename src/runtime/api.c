@@ -312,8 +312,6 @@ pawl_status pawl_backup(pawl *p, const char *path, pawl_backup_fn progress, void
 {
     ENTER(p);
     if (!path || !path[0]) status = null("the path", err);
-    else if (!rt->store->type->backup)
-        status = err_set(err, PAWL_UNSUPPORTED, "%s has no backup: nothing of it outlives the process", rt->url);
-    else status = rt->store->type->backup(rt->store, path, progress, ctx, err);
+    else status = store_backup(rt->store, path, progress, ctx, err);
     LEAVE(p);
 }

@@ -129,7 +129,7 @@ static bool keep(runtime *rt, const char **text)
 
 /* ---- options ------------------------------------------------------------------------------------------------------------- */
 
-static const char *default_store(void)
+const char *config_default_store(void)
 {
     const char *store = getenv("PAWL_STORE");
     if (!store || !store[0]) store = getenv("DATABASE_URL");
@@ -166,7 +166,7 @@ pawl_status config_fill(runtime *rt, const pawl_options *options, pawl_error *er
     pawl_status status = check_options(o, err);
     if (!status) status = fill_durations(o, err);
     if (status) return status;
-    if (!o->store) o->store = default_store();
+    if (!o->store) o->store = config_default_store();
     if (!o->workers) o->workers = default_workers();
     if (!o->capacity) o->capacity = default_capacity();
     if (!o->payload_max) o->payload_max = (size_t)1 << 20;

@@ -298,7 +298,7 @@ static pawl_status apply_sqlite(runtime *rt, struct sqlite3 *db, pawl_op *op, pa
 {
     pawl_arena *arena = arena_new(&rt->allocator, 0);
     if (!arena) return no_memory(err);
-    pawl_status status = rt->store->type->tx_apply(rt->store, db, op, 1, arena, err);
+    pawl_status status = store_tx_apply(rt->store, db, op, 1, arena, err);
     arena_free(arena);
     if (status) return status;
     pawl_receipt r = receipt_of(op, PAWL_OK);
@@ -311,9 +311,6 @@ static pawl_status apply_sqlite(runtime *rt, struct sqlite3 *db, pawl_op *op, pa
 pawl_status dispatch_sqlite(runtime *rt, struct sqlite3 *db, const pawl_task *task, pawl_receipt *receipt, pawl_error *err)
 {
     if (!db) return err_set(err, PAWL_INVALID, "the sqlite3 handle is NULL");
-    if (!rt->store->type->tx_apply)
-        return err_set(err, PAWL_UNSUPPORTED, "%s cannot take part in a transaction of the program's own: open a sqlite: file",
-                       rt->url);
     if (rt->options.read_only)
         return err_set(err, PAWL_MISUSE, "%s was opened read_only: open it without to change anything", rt->url);
     pawl_body *body;

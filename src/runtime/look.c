@@ -64,7 +64,7 @@ void pawl_nodes_free(pawl_nodes *nodes) { take_back(nodes); }
 pawl_status look_read(runtime *rt, pawl_query *query, pawl_arena *arena, pawl_error *err)
 {
     pawl_error why = {0};
-    pawl_status status = rt->store->type->read(rt->store, query, arena, &why);
+    pawl_status status = store_read(rt->store, query, arena, &why);
     if (status == PAWL_NOT_FOUND) {
         char id[PAWL_ID_TEXT];
         pawl_id_format(query->id, id);

@@ -227,7 +227,7 @@ static void look_at_watch(runtime *rt)
 {
     bool changed = false;
     int64_t again_us = -1;
-    rt->store->type->watch_check(rt->store, &changed, &again_us);
+    store_watch_check(rt->store, &changed, &again_us);
     rt->loop.recheck_us = again_us >= 0 ? mono(rt) + again_us : INT64_MAX;
     if (!changed) return;
     waits_wake(rt, NULL);
@@ -308,7 +308,7 @@ bool loop_start(runtime *rt)
     l->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     l->clock_fd = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (!watch(l, l->wake_fd) || !watch(l, l->timer_fd) || !watch(l, l->clock_fd) || !watch_clock(l)) return false;
-    l->watch_fd = rt->store->type->watch_fd(rt->store);
+    l->watch_fd = store_watch_fd(rt->store);
     if (l->watch_fd >= 0 && !watch(l, l->watch_fd)) return false;
     l->threaded = true;
     if (!runtime_thread(&l->thread, "pawl-loop", loop_thread, rt)) l->threaded = false;

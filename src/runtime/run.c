@@ -314,13 +314,11 @@ pawl_status pawl_complete_sqlite(pawl_run *run, struct sqlite3 *db, pawl_outcome
     if (status) return status;
     if (!db || !outcome) return err_set(err, PAWL_INVALID, "%s is NULL", db ? "the outcome" : "the sqlite3 handle");
     runtime *rt = run->rt;
-    if (!rt->store->type->tx_apply)
-        return err_set(err, PAWL_UNSUPPORTED, "%s cannot take part in a transaction of the program's own", rt->url);
     pawl_arena *arena = arena_new(&rt->allocator, 0);
     if (!arena) return no_memory(err);
     pawl_op op;
     fill_finish(run, &op);
-    status = rt->store->type->tx_apply(rt->store, db, &op, 1, arena, err);
+    status = store_tx_apply(rt->store, db, &op, 1, arena, err);
     arena_free(arena);
     if (status) return status;
     if (op.result != PAWL_OP_DONE)

@@ -381,7 +381,7 @@ static void backup(void **state)
     w->p = world_open(w, (pawl_options){0});
     pawl_id id = send(w, (pawl_task){.type = "t", .payload = pawl_str("[1]")});
     if (!w->sqlite) {
-        refused(pawl_backup(w->p, path, NULL, NULL, &w->err), PAWL_UNSUPPORTED, "memory:");
+        refused(pawl_backup(w->p, path, NULL, NULL, &w->err), PAWL_UNSUPPORTED, "memory");
         return;
     }
     char *large = malloc(500000);

@@ -114,7 +114,7 @@ static void only_with_shared_file(void **state)
     sql(db, "ROLLBACK");
     disconnect(db);
     pawl *memory = world_open(w, (pawl_options){.store = "memory:"});
-    refused(pawl_dispatch_sqlite(memory, db, &(pawl_task){.type = "t"}, &r, &w->err), PAWL_UNSUPPORTED, "memory:");
+    refused(pawl_dispatch_sqlite(memory, db, &(pawl_task){.type = "t"}, &r, &w->err), PAWL_UNSUPPORTED, "memory");
     assert_int_equal(pawl_close(memory), 0);
 }
 

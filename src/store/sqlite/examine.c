@@ -23,8 +23,11 @@
 #define LOOKS_APART_US (400 * PAWL_MILLISECOND)
 #define LOCKS_MAX 64
 #define MARKS 5
+#define FIRST_MARK 123 /* the byte that is locked for it */
 #define FRAME_HEADER 24
 #define SHM_REGION 32768
+#define TYPES_MAX 16 /* of one queue */
+#define DUE_MAX 10000 /* so far is counted */
 #define FIRST_BAD 3007000
 #define FIRST_GOOD 3051003
 
@@ -127,17 +130,19 @@ static bool devices_match(const char *path, const struct stat *st, unsigned majo
     return statfs(path, &fs) == 0 && ((unsigned long)fs.f_type == 0x9123683e || (unsigned long)fs.f_type == 0x794c7630);
 }
 
-/* Readers hold a shared lock on one byte of the -shm file, the 123rd and those behind it, one for each mark. */
+/* Readers hold a shared lock on a byte of the -shm file, the 123rd and those behind it, one for each mark. Neighbouring locks of one
+ * process are one line. */
 static void note_lock(const char *line, const char *path, const struct stat *st, reader_locks *out)
 {
     char kind[16], access[16];
     unsigned major_no, minor_no;
     long pid;
-    unsigned long inode, from;
-    if (sscanf(line, "%*d: %15s %*s %15s %ld %x:%x:%lu %lu", kind, access, &pid, &major_no, &minor_no, &inode, &from) != 7) return;
-    if (strcmp(kind, "POSIX") != 0 || strcmp(access, "READ") != 0 || inode != st->st_ino || from < 123 || from >= 123 + MARKS) return;
-    if (out->count == LOCKS_MAX || !devices_match(path, st, major_no, minor_no)) return;
-    out->list[out->count++] = (reader_lock){pid, (int)(from - 123)};
+    unsigned long inode, from, to;
+    if (sscanf(line, "%*d: %15s %*s %15s %ld %x:%x:%lu %lu %lu", kind, access, &pid, &major_no, &minor_no, &inode, &from, &to) != 8) return;
+    if (strcmp(kind, "POSIX") != 0 || strcmp(access, "READ") != 0 || inode != st->st_ino) return;
+    if (!devices_match(path, st, major_no, minor_no)) return;
+    for (unsigned long at = FIRST_MARK; at < FIRST_MARK + MARKS; at++)
+        if (from <= at && at <= to && out->count < LOCKS_MAX) out->list[out->count++] = (reader_lock){pid, (int)(at - FIRST_MARK)};
 }
 
 static reader_locks list_readers(const sqlite_store *s)
@@ -240,28 +245,44 @@ static int64_t due_in(reading *r, const lane_key *lane)
     put_int(&q, lane->class);
     put_int(&q, lane->type_id);
     put_int(&q, r->now_us);
-    put_int(&q, 10000);
+    put_int(&q, DUE_MAX);
     int64_t due = query_row(&q) ? get_int(&q) : 0;
     query_end(&q);
     return due;
 }
 
+typedef struct unknown_type {
+    int64_t type_id, due;
+} unknown_type;
+
+/* A type has a lane for each priority. */
+static void count_unknown(unknown_type list[TYPES_MAX], int *count, int64_t type_id, int64_t due)
+{
+    int i = 0;
+    while (i < *count && list[i].type_id != type_id) i++;
+    if (i == TYPES_MAX) return;
+    if (i == *count) list[(*count)++] = (unknown_type){.type_id = type_id};
+    list[i].due += due;
+}
+
 static int types_of_queue(reading *r, const pawl_query *nodes, int64_t queue_id, const char *queue, pawl_findings *f)
 {
-    lane_key lane = LANE_FIRST(queue_id);
-    int64_t told = 0;
-    int found = 0;
-    while (lane_next(r->c, &lane)) {
+    unknown_type list[TYPES_MAX];
+    int count = 0;
+    for (lane_key lane = LANE_FIRST(queue_id); lane_next(r->c, &lane);) {
         const char *type = name_text(r->c, lane.type_id);
-        int64_t due = type && lane.type_id != told && !known_type(nodes, queue, type) ? due_in(r, &lane) : 0;
-        if (!due) continue;
-        told = lane.type_id;
-        found++;
-        pawl_find(f, "unknown_types", PAWL_VERDICT_ACT, "%" PRId64 "%s due task%s of type \"%s\" in queue \"%s\" wait: no living node that "
-                  "serves the queue knows the type.", due, due == 10000 ? " or more" : "", due == 1 ? "" : "s", type, queue);
-        pawl_advise(f, "Start a node with a handler for it, or cancel them: pawl tasks cancel --type '%s'.", type);
+        int64_t due = type && !known_type(nodes, queue, type) ? due_in(r, &lane) : 0;
+        if (due) count_unknown(list, &count, lane.type_id, due);
     }
-    return found;
+    for (int i = 0; i < count; i++) {
+        const char *type = name_text(r->c, list[i].type_id);
+        if (!type) continue;
+        pawl_find(f, "unknown_types", PAWL_VERDICT_ACT, "%" PRId64 "%s due task%s of type \"%s\" in queue \"%s\" wait%s: no living node that "
+                  "serves the queue knows the type.", list[i].due, list[i].due >= DUE_MAX ? " or more" : "", list[i].due == 1 ? "" : "s",
+                  type, queue, list[i].due == 1 ? "s" : "");
+        pawl_advise(f, "Start a node with a handler for it, or cancel: pawl tasks cancel --type '%s'", type);
+    }
+    return count;
 }
 
 static void examine_types(reading *r, pawl_findings *f)
