@@ -434,6 +434,7 @@ int64_t runtime_until(int64_t timeout_us); /* for runtime_wait: from now; negati
 bool runtime_thread(pthread_t *thread, const char *name, void *(*body)(void *), void *arg); /* all signals blocked */
 
 pawl_status config_fill(runtime *rt, const pawl_options *options, pawl_error *err);
+const char *config_default_store(void); /* from the environment, else sqlite:pawl.db */
 pawl_status config_queue(runtime *rt, const pawl_queue_options *options, pawl_error *err);
 pawl_status config_handler(runtime *rt, const pawl_handler *handler, pawl_error *err);
 pawl_status config_defaults(runtime *rt, pawl_error *err); /* the queues that exist by themselves */

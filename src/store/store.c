@@ -32,16 +32,16 @@ pawl_status store_schema(const pawl_store_options *options, pawl_schema *out, pa
     return status || !type->schema ? status : type->schema(options, out, arena, err);
 }
 
+pawl_status store_check_url(const char *url, pawl_error *err)
+{
+    const pawl_store_type *type = NULL;
+    return find_type(url, &type, err);
+}
+
 void store_examine(const pawl_store_options *options, pawl_store *store, pawl_findings *findings)
 {
     const pawl_store_type *type = NULL;
     if (find_type(options->url, &type, NULL) == PAWL_OK && type->examine) type->examine(options, store, findings);
-}
-
-bool store_outlives_process(const pawl_store_options *options)
-{
-    const pawl_store_type *type = NULL;
-    return find_type(options->url, &type, NULL) == PAWL_OK && type->durable;
 }
 
 void store_close(pawl_store *store)

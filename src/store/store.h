@@ -19,10 +19,11 @@ int store_watch_fd(pawl_store *store);
 void store_watch_check(pawl_store *store, bool *changed, int64_t *again_us);
 pawl_status store_backup(pawl_store *store, const char *path, pawl_backup_fn progress, void *ctx, pawl_error *err);
 
+pawl_status store_check_url(const char *url, pawl_error *err); /* whether there is a store of that kind */
+
 /* Before a store is open. What a kind of store does not have: an empty schema; no findings. */
 pawl_status store_schema(const pawl_store_options *options, pawl_schema *out, pawl_arena *arena, pawl_error *err);
 void store_examine(const pawl_store_options *options, pawl_store *store, pawl_findings *findings);
-bool store_outlives_process(const pawl_store_options *options); /* false also if there is no such kind of store */
 
 /* Findings (findings.c). */
 pawl_findings *findings_new(pawl_arena *arena);        /* NULL: no memory */

@@ -27,6 +27,8 @@ void fault_scatter(fault *f, long one_in);
 void fault_disarm(fault *f);
 bool fault_now(fault *f); /* counts a call; true: it fails */
 
+extern fault no_fault; /* that of a world in which nothing fails */
+
 /* The engine's memory: an allocator that counts its blocks. */
 extern fault memory_fault;
 extern atomic_long memory_blocks;
@@ -69,7 +71,7 @@ void disk_crash_copy(const char *path, const char *to, disk_loss how, uint64_t s
 typedef enum answer { ANSWER_OK = 1, ANSWER_UNKNOWN, ANSWER_NO } answer;
 
 typedef struct entry { /* one task somebody wanted to have */
-    char tag[16];      /* unique; stored with the task as created_by and headers */
+    char tag[24];      /* unique; stored with the task as created_by and headers */
     answer answer;
     pawl_id id;        /* 0: never told */
     pawl_state must;   /* told by a hook or by a call that it ended so; 0: not told */
@@ -102,8 +104,8 @@ entry *ledger_by_id(ledger *l, pawl_id id);
 
 typedef struct world {
     char dir[128], path[160], url[180];
-    bool sqlite;
-    fault *source;      /* NULL: none */
+    bool sqlite, shared_file;
+    fault *source;
     bool memory_source; /* then NO_MEMORY is what a failure should be called */
     ledger *book;
     pawl *p;

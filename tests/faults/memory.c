@@ -4,6 +4,8 @@
 
 /* ---- countdowns ----------------------------------------------------------------------------------------------------------------- */
 
+fault no_fault;
+
 void fault_arm(fault *f, long at, bool for_good)
 {
     fault_disarm(f);

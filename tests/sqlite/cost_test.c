@@ -106,9 +106,11 @@ static void history_costs_nothing(void **state)
         }
         if (round == 0) {
             sqlite3 *db = host_open(p);
-            host_exec(db, "WITH s(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 20000)"
-                          "INSERT INTO pawl_done SELECT i, 4, 0, 1, 1, 2, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1, NULL, NULL, NULL, NULL, NULL, NULL,"
-                          "NULL, NULL, NULL, NULL, NULL FROM s");
+            host_exec(
+                db,
+                "WITH s(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 20000)"
+                "INSERT INTO pawl_done SELECT i, 4, 0, 1, 1, 2, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1, NULL, NULL, NULL, NULL, NULL, NULL,"
+                "NULL, NULL, NULL, NULL, NULL FROM s");
             sqlite3_close(db);
         }
     }
@@ -121,8 +123,13 @@ static void an_idle_sweep_costs_nothing(void **state)
 {
     place *p = *state;
     pawl_store *s = open_store(p);
-    pawl_sweep sweep = {.keep_succeeded_us = PAWL_DAY, .keep_cancelled_us = PAWL_DAY, .keep_resolved_us = 30 * PAWL_DAY,
-                        .keep_failed_us = 90 * PAWL_DAY, .keep_audit_us = 7 * PAWL_DAY, .keep_logs_us = 7 * PAWL_DAY, .limit = 100};
+    pawl_sweep sweep = {.keep_succeeded_us = PAWL_DAY,
+                        .keep_cancelled_us = PAWL_DAY,
+                        .keep_resolved_us = 30 * PAWL_DAY,
+                        .keep_failed_us = 90 * PAWL_DAY,
+                        .keep_audit_us = 7 * PAWL_DAY,
+                        .keep_logs_us = 7 * PAWL_DAY,
+                        .limit = 100};
     pawl_op *ops[1000];
     for (int round = 0; round < 5; round++) {
         for (int i = 0; i < 1000; i++) ops[i] = insert_op(p, NULL);

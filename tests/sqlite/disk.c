@@ -221,9 +221,9 @@ static int d_fetch(sqlite3_file *f, sqlite3_int64 at, int n, void **out)
 
 static int d_unfetch(sqlite3_file *f, sqlite3_int64 at, void *page) { return real(f)->pMethods->xUnfetch(real(f), at, page); }
 
-static const sqlite3_io_methods methods = {3,         d_close,   d_read,     d_write,       d_truncate,  d_sync,  d_size,
-                                           d_lock,    d_unlock,  d_reserved, d_control,     d_sector,    d_traits, d_shm_map,
-                                           d_shm_lock, d_shm_barrier, d_shm_unmap, d_fetch, d_unfetch};
+static const sqlite3_io_methods methods = {3,          d_close,       d_read,      d_write,   d_truncate, d_sync,   d_size,
+                                           d_lock,     d_unlock,      d_reserved,  d_control, d_sector,   d_traits, d_shm_map,
+                                           d_shm_lock, d_shm_barrier, d_shm_unmap, d_fetch,   d_unfetch};
 
 static int disk_open(sqlite3_vfs *v, const char *path, sqlite3_file *f, int flags, int *out_flags)
 {

@@ -13,14 +13,14 @@ void disk_uninstall(void); /* after they are all closed */
 /* ---- failures ---- */
 
 typedef struct disk_failure {
-    int at;          /* the n-th write, truncation or sync fails, counted from disk_fail; 0: none */
-    bool for_good;   /* and every one after it */
-    int rc;          /* with this: SQLITE_IOERR_WRITE, SQLITE_FULL, ... */
+    int at;        /* the n-th write, truncation or sync fails, counted from disk_fail; 0: none */
+    bool for_good; /* and every one after it */
+    int rc;        /* with this: SQLITE_IOERR_WRITE, SQLITE_FULL, ... */
 } disk_failure;
 
 void disk_fail(disk_failure how);
-int disk_calls(void);      /* writes, truncations and syncs since disk_fail */
-bool disk_failed(void);    /* it came to the failure */
+int disk_calls(void);   /* writes, truncations and syncs since disk_fail */
+bool disk_failed(void); /* it came to the failure */
 
 /* ---- loss of power ---- */
 

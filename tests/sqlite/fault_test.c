@@ -33,9 +33,12 @@ static void check_integrity(place *p)
 static void check_counters(place *p)
 {
     sqlite3 *db = host_open(p);
-    assert_int_equal(host_int(db, "SELECT coalesce(sum(pending), 0) FROM pawl_queue"), host_int(db, "SELECT count(*) FROM pawl_live"));
-    assert_int_equal(host_int(db, "SELECT coalesce(sum(leased), 0) FROM pawl_queue"), host_int(db, "SELECT count(*) FROM pawl_leased"));
-    assert_int_equal(host_int(db, "SELECT coalesce(sum(leases), 0) FROM pawl_heartbeat"), host_int(db, "SELECT count(*) FROM pawl_leased"));
+    assert_int_equal(host_int(db, "SELECT coalesce(sum(pending), 0) FROM pawl_queue"),
+                     host_int(db, "SELECT count(*) FROM pawl_live"));
+    assert_int_equal(host_int(db, "SELECT coalesce(sum(leased), 0) FROM pawl_queue"),
+                     host_int(db, "SELECT count(*) FROM pawl_leased"));
+    assert_int_equal(host_int(db, "SELECT coalesce(sum(leases), 0) FROM pawl_heartbeat"),
+                     host_int(db, "SELECT count(*) FROM pawl_leased"));
     assert_int_equal(host_int(db, "SELECT count(*) FROM pawl_body"),
                      host_int(db, "SELECT (SELECT count(*) FROM pawl_live) + (SELECT count(*) FROM pawl_leased) +"
                                   "(SELECT count(*) FROM pawl_done) + (SELECT count(*) FROM pawl_failed)"));

@@ -153,7 +153,7 @@ static void task_and_data_commit_or_vanish_together(void **state)
         assert_int_equal(op->result, PAWL_OP_DONE);
         assert_int_equal(op->out_fence, 0); /* never a lease */
         assert_true(op->out_id > 0);
-        assert_int_equal(id_number(op->out_id), 0); /* drawn by the store, in the transaction */
+        assert_int_equal(id_number(op->out_id), 0);                    /* drawn by the store, in the transaction */
         assert_int_equal(state_of(p, s, op->out_id), PAWL_STATE_NONE); /* not before the commit */
         host_exec(db, commit ? "COMMIT" : "ROLLBACK");
         assert_int_equal(state_of(p, s, op->out_id), commit ? PAWL_PENDING : PAWL_STATE_NONE);
@@ -247,10 +247,7 @@ static void completion_by_fence(void **state)
 
 /* ---- a plain dispatch inside one's own transaction ---------------------------------------------------------------------------------------- */
 
-static void *ask_elsewhere(void *store)
-{
-    return sqlite_inside_own_write(store) ? store : NULL;
-}
+static void *ask_elsewhere(void *store) { return sqlite_inside_own_write(store) ? store : NULL; }
 
 static void inside_ones_own_write(void **state)
 {

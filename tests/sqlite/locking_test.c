@@ -334,8 +334,13 @@ static void an_idle_node_is_seen_to_live_and_die(void **state)
     assert_true(seems_alive(p, s, node));
     child_kill(&c);
     assert_false(seems_alive(p, s, node));
-    pawl_sweep sweep = {.keep_succeeded_us = -1, .keep_cancelled_us = -1, .keep_resolved_us = -1, .keep_failed_us = -1,
-                        .keep_audit_us = -1, .keep_logs_us = -1, .limit = 10};
+    pawl_sweep sweep = {.keep_succeeded_us = -1,
+                        .keep_cancelled_us = -1,
+                        .keep_resolved_us = -1,
+                        .keep_failed_us = -1,
+                        .keep_audit_us = -1,
+                        .keep_logs_us = -1,
+                        .limit = 10};
     assert_ok(p, s->type->sweep(s, &sweep, &p->err));
     sqlite3 *db = host_open(p);
     assert_int_equal(host_int(db, "SELECT count(*) FROM pawl_node WHERE alive = 1"), 0);
@@ -360,18 +365,12 @@ static void a_closed_handle_ends_its_nodes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(waiting_for_the_turn_is_bounded),
-        TEST(the_end_of_a_turn_wakes_who_waits),
-        TEST(a_killed_holder_leaves_its_turn),
-        TEST(turns_are_fair),
-        TEST(a_stopped_process_in_the_line),
-        TEST(a_foreign_writer_is_waited_for_and_no_longer),
-        TEST(a_checkpoint_is_never_demoted),
-        TEST(a_reader_does_not_stop_writers),
-        TEST(checkpoints_come_by_themselves),
-        TEST(a_killed_process_is_proven_dead),
-        TEST(a_deleted_sidecar_proves_nothing),
-        TEST(an_idle_node_is_seen_to_live_and_die),
+        TEST(waiting_for_the_turn_is_bounded),  TEST(the_end_of_a_turn_wakes_who_waits),
+        TEST(a_killed_holder_leaves_its_turn),  TEST(turns_are_fair),
+        TEST(a_stopped_process_in_the_line),    TEST(a_foreign_writer_is_waited_for_and_no_longer),
+        TEST(a_checkpoint_is_never_demoted),    TEST(a_reader_does_not_stop_writers),
+        TEST(checkpoints_come_by_themselves),   TEST(a_killed_process_is_proven_dead),
+        TEST(a_deleted_sidecar_proves_nothing), TEST(an_idle_node_is_seen_to_live_and_die),
         TEST(a_closed_handle_ends_its_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,7 +47,8 @@ static pawl_status as_nobody(place *p, const pawl_store_options *o, char message
 
 static void urls_that_name_no_file(void **state)
 {
-    static const char *const urls[] = {"sqlite:", "sqlite://host/x.db", "sqlite::memory:", "sqlite:file:x.db?mode=memory", "sqlite://"};
+    static const char *const urls[] = {"sqlite:", "sqlite://host/x.db", "sqlite::memory:", "sqlite:file:x.db?mode=memory",
+                                       "sqlite://"};
     place *p = *state;
     pawl_store_options o = options_of(p);
     for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
@@ -289,7 +290,9 @@ static void a_newer_schema(void **state)
     pawl_store_options o = options_of(p);
     store_close(open_store(p));
     sqlite3 *db = host_open(p);
-    host_exec(db, "UPDATE pawl_meta SET value = 99 WHERE key = 'schema'; UPDATE pawl_meta SET value = '9.9.9' WHERE key = 'written_by'");
+    host_exec(
+        db,
+        "UPDATE pawl_meta SET value = 99 WHERE key = 'schema'; UPDATE pawl_meta SET value = '9.9.9' WHERE key = 'written_by'");
     assert_ok(p, try_open(p, &o)); /* it says that older programs may use it */
     host_exec(db, "UPDATE pawl_meta SET value = 99 WHERE key = 'min_reader'");
     assert_refused(p, try_open(p, &o), PAWL_SCHEMA, "9.9.9");

@@ -71,7 +71,8 @@ static void receipts_survive_storage(void **state)
     for (int i = 0; i < 5; i++) before[i] = *ops[i];
     pawl_batch batch = {.ops = ops, .count = 5, .store_now_us = p->clock.now_us};
     assert_true(receipt_write(&out, &batch));
-    for (int i = 0; i < 5; i++) ops[i]->result = 0, ops[i]->out_id = ops[i]->out_fence = ops[i]->out_run_at_us = 0, ops[i]->out_state = 0;
+    for (int i = 0; i < 5; i++)
+        ops[i]->result = 0, ops[i]->out_id = ops[i]->out_fence = ops[i]->out_run_at_us = 0, ops[i]->out_state = 0;
     spawns[0].result = spawns[1].result = PAWL_OP_NONE;
     batch.store_now_us = 0;
     assert_true(receipt_read((pawl_bytes){out.data, out.len}, &batch));

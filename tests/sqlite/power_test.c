@@ -63,7 +63,8 @@ static void check_integrity(place *p, const char *path)
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_prepare_v2(db, "PRAGMA integrity_check", -1, &st, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_step(st), SQLITE_ROW);
-    if (strcmp((const char *)sqlite3_column_text(st, 0), "ok") != 0) fail_msg("%s in %s: %s", path, p->dir, sqlite3_column_text(st, 0));
+    if (strcmp((const char *)sqlite3_column_text(st, 0), "ok") != 0)
+        fail_msg("%s in %s: %s", path, p->dir, sqlite3_column_text(st, 0));
     sqlite3_finalize(st);
     sqlite3_close(db);
 }

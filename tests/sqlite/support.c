@@ -43,8 +43,12 @@ static void ignore(void *ctx, pawl_level level, const char *line)
 
 pawl_store_options options_of(place *p)
 {
-    return (pawl_store_options){.url = p->url, .lease_us = LEASE, .lock_wait_us = 2 * PAWL_SECOND, .clock = clock_virtual(&p->clock),
-                                .allocator = alloc_default(), .log = ignore};
+    return (pawl_store_options){.url = p->url,
+                                .lease_us = LEASE,
+                                .lock_wait_us = 2 * PAWL_SECOND,
+                                .clock = clock_virtual(&p->clock),
+                                .allocator = alloc_default(),
+                                .log = ignore};
 }
 
 static pawl_store *open_with(place *p, bool shared)
@@ -104,8 +108,11 @@ pawl_op *finish_op(place *p, pawl_id id, int64_t fence)
     pawl_op *op = op_new(p, PAWL_OP_FINISH, id);
     op->fence = fence;
     op->u.finish.to = PAWL_SUCCEEDED;
-    op->u.finish.run = (pawl_execution){.outcome = PAWL_ATTEMPT_SUCCEEDED, .number = 1, .started_us = p->clock.now_us,
-                                        .finished_us = p->clock.now_us + 1000, .progress = -1};
+    op->u.finish.run = (pawl_execution){.outcome = PAWL_ATTEMPT_SUCCEEDED,
+                                        .number = 1,
+                                        .started_us = p->clock.now_us,
+                                        .finished_us = p->clock.now_us + 1000,
+                                        .progress = -1};
     return op;
 }
 

@@ -32,24 +32,25 @@ int place_new(void **state);
 int place_free(void **state);
 
 pawl_store_options options_of(place *p);
-pawl_store *open_store(place *p);                             /* must work */
-pawl_store *open_shared(place *p);                            /* with shared_file */
-pawl_status try_open(place *p, const pawl_store_options *o);  /* closes it again if it worked */
+pawl_store *open_store(place *p);                            /* must work */
+pawl_store *open_shared(place *p);                           /* with shared_file */
+pawl_status try_open(place *p, const pawl_store_options *o); /* closes it again if it worked */
 static inline sqlite_store *inside(pawl_store *store) { return (sqlite_store *)store; }
 
 int64_t join(place *p, pawl_store *store);
 pawl_id new_id(place *p);
-pawl_op *insert_op(place *p, const char *key);                /* of type "t" in queue "q", payload "{}" */
-pawl_op *finish_op(place *p, pawl_id id, int64_t fence);      /* succeeded */
+pawl_op *insert_op(place *p, const char *key);           /* of type "t" in queue "q", payload "{}" */
+pawl_op *finish_op(place *p, pawl_id id, int64_t fence); /* succeeded */
 pawl_status apply_one(place *p, pawl_store *store, int64_t node, int64_t number, pawl_op *op);
-pawl_id insert_one(place *p, pawl_store *store);              /* as a one-shot command; must be created */
-int claim_some(place *p, pawl_store *store, int64_t node, int count, pawl_claimed *tasks, pawl_news *news); /* bodies: the caller's */
+pawl_id insert_one(place *p, pawl_store *store); /* as a one-shot command; must be created */
+int claim_some(place *p, pawl_store *store, int64_t node, int count, pawl_claimed *tasks,
+               pawl_news *news); /* bodies: the caller's */
 void free_bodies(pawl_claimed *tasks, int count);
 pawl_state state_of(place *p, pawl_store *store, pawl_id id); /* NONE: not stored */
 
 /* A connection of the host program's own to the same file, and SQL on it. */
 sqlite3 *host_open(place *p);
-void host_exec(sqlite3 *db, const char *sql);                 /* must work */
+void host_exec(sqlite3 *db, const char *sql); /* must work */
 int64_t host_int(sqlite3 *db, const char *sql);
 
 /* Another process. It is made before this one opens anything (SQLite's handles do not survive a fork) and acts when it is told to. */
@@ -62,20 +63,20 @@ child child_new(place *p, void (*act)(place *p, int said)); /* exits with 0 afte
 void child_go(child *c);
 void child_say(int said, int64_t what);
 int64_t child_hear(child *c);
-void child_wait(child *c);                                    /* must have exited with 0 */
+void child_wait(child *c); /* must have exited with 0 */
 void child_kill(child *c);
 
-#define assert_ok(p, status) \
-    do { \
-        pawl_status status_ = (status); \
+#define assert_ok(p, status)                                                          \
+    do {                                                                              \
+        pawl_status status_ = (status);                                               \
         if (status_) fail_msg("%s: %s", pawl_status_name(status_), (p)->err.message); \
     } while (0)
 
 /* The call failed as it should, and its message says so. */
-#define assert_refused(p, status, wanted, text) \
-    do { \
-        pawl_status status_ = (status); \
-        assert_string_equal(pawl_status_name(status_), pawl_status_name(wanted)); \
+#define assert_refused(p, status, wanted, text)                                                                  \
+    do {                                                                                                         \
+        pawl_status status_ = (status);                                                                          \
+        assert_string_equal(pawl_status_name(status_), pawl_status_name(wanted));                                \
         if (!strstr((p)->err.message, (text))) fail_msg("\"%s\" does not say \"%s\"", (p)->err.message, (text)); \
     } while (0)
 

@@ -82,7 +82,8 @@ static void *node_thread(void *arg)
         pawl_claim claim = {.node = call.node, .wants = &want, .wants_count = 1, .allocator = alloc_default(), .tasks = &task};
         pawl_op *insert = insert_op(&own, NULL);
         insert->id = 0;
-        bad = apply_one(&own, s, call.node, 2 * i + 1, insert) || s->type->claim(s, &claim, own.arena, NULL) || claim.tasks_count != 1;
+        bad = apply_one(&own, s, call.node, 2 * i + 1, insert) || s->type->claim(s, &claim, own.arena, NULL) ||
+              claim.tasks_count != 1;
         if (bad) break;
         pawl_op *finish = finish_op(&own, task.body->id, task.fence);
         bad = apply_one(&own, s, call.node, 2 * i + 2, finish) || finish->result != PAWL_OP_DONE;

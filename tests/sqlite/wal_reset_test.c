@@ -9,8 +9,8 @@
 #include "store/sqlite/vfs.h"
 #include "support.h"
 
-#define BEFORE 20 /* batches before the moment */
-#define AFTER 60  /* and after it: the new WAL becomes longer than the old one was */
+#define BEFORE 20    /* batches before the moment */
+#define AFTER 60     /* and after it: the new WAL becomes longer than the old one was */
 #define PAYLOAD 1500 /* few rows to a page, so that most pages are not written again */
 
 static sqlite3_io_methods hooked;

@@ -123,7 +123,9 @@ static void a_commit_long_after_its_write_is_noticed(void **state)
     sqlite3 *db = host_open(p);
     host_exec(db, "CREATE TABLE big (x); PRAGMA cache_size=5; PRAGMA cache_spill=5");
     settles_with_a_change(s);
-    host_exec(db, "BEGIN IMMEDIATE; WITH s(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 200) INSERT INTO big SELECT randomblob(2000) FROM s");
+    host_exec(
+        db,
+        "BEGIN IMMEDIATE; WITH s(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 200) INSERT INTO big SELECT randomblob(2000) FROM s");
     assert_true(readable(s, 10000)); /* it spilled */
     assert_false(settles_with_a_change(s));
     host_exec(db, "COMMIT");

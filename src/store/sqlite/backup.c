@@ -36,7 +36,8 @@ static pawl_status copy(conn *from, sqlite3 *to, const char *path, pawl_backup_f
     return rc == SQLITE_DONE ? PAWL_OK : failed(path, sqlite3_errstr(rc), PAWL_UNAVAILABLE, err);
 }
 
-static pawl_status copy_to(conn *from, const char *temporary, const char *path, pawl_backup_fn progress, void *ctx, pawl_error *err)
+static pawl_status copy_to(conn *from, const char *temporary, const char *path, pawl_backup_fn progress, void *ctx,
+                           pawl_error *err)
 {
     sqlite3 *to = NULL;
     int rc = sqlite3_open_v2(temporary, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
@@ -49,7 +50,8 @@ static pawl_status copy_to(conn *from, const char *temporary, const char *path, 
 static pawl_status reserve(const char *temporary, const char *path, pawl_error *err)
 {
     struct stat st;
-    if (lstat(path, &st) == 0) return err_set(err, PAWL_CONFLICT, "cannot write the backup \"%s\": the file exists; choose another name", path);
+    if (lstat(path, &st) == 0)
+        return err_set(err, PAWL_CONFLICT, "cannot write the backup \"%s\": the file exists; choose another name", path);
     int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) return failed(path, strerror(errno), errno == EACCES || errno == EROFS ? PAWL_DENIED : PAWL_UNAVAILABLE, err);
     close(fd);
@@ -60,7 +62,8 @@ static pawl_status reserve(const char *temporary, const char *path, pawl_error *
 static pawl_status give_name(const char *temporary, const char *path, pawl_error *err)
 {
     if (link(temporary, path) != 0) {
-        if (errno == EEXIST) return err_set(err, PAWL_CONFLICT, "cannot write the backup \"%s\": the file exists; choose another name", path);
+        if (errno == EEXIST)
+            return err_set(err, PAWL_CONFLICT, "cannot write the backup \"%s\": the file exists; choose another name", path);
         return failed(path, strerror(errno), PAWL_UNAVAILABLE, err);
     }
     char folder[PATH_MAX];

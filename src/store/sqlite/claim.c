@@ -22,11 +22,11 @@ typedef struct claiming {
     pawl_want *want;
     int want_index;
     pawl_arena *arena;
-    int64_t *types;      /* of the want, sorted */
+    int64_t *types; /* of the want, sorted */
     int types_count;
     bool solo_taken;
-    int64_t priority;    /* of the candidates */
-    task_row *rows;      /* due tasks of one priority */
+    int64_t priority; /* of the candidates */
+    task_row *rows;   /* due tasks of one priority */
     int count, room;
 } claiming;
 
@@ -174,10 +174,17 @@ static void grant(claiming *c, task_row *row)
     row->leased_us = t->now_us;
     row->not_started = body->key && c->want->got >= c->want->free;
     leased_put(t, row);
-    c->call->tasks[c->call->tasks_count++] = (pawl_claimed){
-        .body = body, .fence = row->fence, .run_at_us = row->run_at_us, .runs = row->runs, .failures = row->failures,
-        .rescues = row->rescues, .interruptions = row->interruptions, .want = c->want_index, .not_started = row->not_started,
-        .suspect = row->class != CLASS_ORDINARY, .solo = row->class == CLASS_SOLO};
+    c->call->tasks[c->call->tasks_count++] = (pawl_claimed){.body = body,
+                                                            .fence = row->fence,
+                                                            .run_at_us = row->run_at_us,
+                                                            .runs = row->runs,
+                                                            .failures = row->failures,
+                                                            .rescues = row->rescues,
+                                                            .interruptions = row->interruptions,
+                                                            .want = c->want_index,
+                                                            .not_started = row->not_started,
+                                                            .suspect = row->class != CLASS_ORDINARY,
+                                                            .solo = row->class == CLASS_SOLO};
     c->want->got++;
     c->solo_taken |= row->class == CLASS_SOLO;
 }

@@ -78,8 +78,10 @@ pawl_status conn_fail(const conn *c, const char *what, const char *path, pawl_er
     pawl_status status = conn_status(c);
     switch (status) {
     case PAWL_CORRUPT:
-        return err_set(err, status, "\"%s\" is damaged (%s): stop every process that uses it, then restore a backup or try "
-                       "`sqlite3 FILE .recover`", path, c->why);
+        return err_set(err, status,
+                       "\"%s\" is damaged (%s): stop every process that uses it, then restore a backup or try "
+                       "`sqlite3 FILE .recover`",
+                       path, c->why);
     case PAWL_DENIED:
         return err_set(err, status, "cannot %s \"%s\": %s; check the permissions of the file and its folder", what, path, c->why);
     case PAWL_NO_MEMORY: return err_set(err, status, "could not %s \"%s\": out of memory", what, path);

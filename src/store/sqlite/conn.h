@@ -27,15 +27,15 @@ typedef struct names { /* text <-> number of pawl_name, both ways; see names.c *
 typedef struct conn {
     sqlite3 *db;
     const pawl_allocator *allocator;
-    bool borrowed;             /* the caller's own connection: not closed, statements not kept */
+    bool borrowed; /* the caller's own connection: not closed, statements not kept */
     sqlite3_stmt *stmts[SQL_COUNT];
     names names;
-    int rc;                    /* 0, or SQLite's extended result code */
-    char why[200];             /* what SQLite said */
-    int64_t version;           /* PRAGMA data_version at the last look */
-    int64_t busy_until_us;     /* when waiting for a lock is given up (monotonic) */
-    int64_t cut_at_us;         /* when a read is cut (monotonic); 0: never */
-    struct shim_file *file;    /* the database file; NULL on a borrowed connection */
+    int rc;                 /* 0, or SQLite's extended result code */
+    char why[200];          /* what SQLite said */
+    int64_t version;        /* PRAGMA data_version at the last look */
+    int64_t busy_until_us;  /* when waiting for a lock is given up (monotonic) */
+    int64_t cut_at_us;      /* when a read is cut (monotonic); 0: never */
+    struct shim_file *file; /* the database file; NULL on a borrowed connection */
 } conn;
 
 typedef enum conn_mode { CONN_WRITE, CONN_READ } conn_mode;
@@ -44,13 +44,13 @@ pawl_status conn_open(conn *c, const pawl_allocator *a, const char *path, conn_m
 void conn_borrow(conn *c, const pawl_allocator *a, sqlite3 *db);
 void conn_close(conn *c); /* also of one that was never opened */
 
-void conn_clear(conn *c);                                    /* forgets the error */
+void conn_clear(conn *c); /* forgets the error */
 bool conn_exec(conn *c, const char *sql);
 bool conn_pragma_int(conn *c, const char *sql, int64_t *out); /* the first column of the first row of any SQL */
-pawl_status conn_status(const conn *c);                      /* what the error means for the caller of the store */
+pawl_status conn_status(const conn *c);                       /* what the error means for the caller of the store */
 pawl_status conn_fail(const conn *c, const char *what, const char *path, pawl_error *err); /* the same, with a message */
-bool conn_refused(const conn *c);                            /* the error is about one row: too large, or against a constraint */
-bool conn_version_moved(conn *c);                            /* others committed since the last look */
+bool conn_refused(const conn *c); /* the error is about one row: too large, or against a constraint */
+bool conn_version_moved(conn *c); /* others committed since the last look */
 
 int64_t mono_us(void);
 
@@ -94,19 +94,16 @@ static inline void put_int_or_null(query *q, int64_t value, int64_t nothing)
     else put_int(q, value);
 }
 
-void put_text(query *q, const char *text);      /* NULL: NULL. The text must live until the statement has run */
-void put_bytes(query *q, pawl_bytes bytes);     /* as a blob */
-bool query_run(query *q);                       /* to its end; false: failed */
-bool query_row(query *q);                       /* the next row; false: no more, or failed */
-void query_end(query *q);                       /* before the last row */
+void put_text(query *q, const char *text);  /* NULL: NULL. The text must live until the statement has run */
+void put_bytes(query *q, pawl_bytes bytes); /* as a blob */
+bool query_run(query *q);                   /* to its end; false: failed */
+bool query_row(query *q);                   /* the next row; false: no more, or failed */
+void query_end(query *q);                   /* before the last row */
 
 static inline int64_t get_int(query *q) { return sqlite3_column_int64(q->st, q->column++); }
 static inline bool get_is_null(query *q) { return sqlite3_column_type(q->st, q->column) == SQLITE_NULL; }
 
-static inline int64_t get_int_or(query *q, int64_t nothing)
-{
-    return get_is_null(q) ? (q->column++, nothing) : get_int(q);
-}
+static inline int64_t get_int_or(query *q, int64_t nothing) { return get_is_null(q) ? (q->column++, nothing) : get_int(q); }
 
 /* Lent until the next row. */
 static inline const char *get_text(query *q) { return (const char *)sqlite3_column_text(q->st, q->column++); }
@@ -116,7 +113,7 @@ pawl_bytes get_bytes(query *q);
 
 void names_init(names *n, const pawl_allocator *a);
 void names_clear(names *n);
-void names_trim(names *n); /* at the start of a transaction */
+void names_trim(names *n);                    /* at the start of a transaction */
 int64_t name_id(conn *c, const char *text);   /* interns it; 0: failed */
 int64_t name_find(conn *c, const char *text); /* 0: nothing stored has this name */
 const char *name_text(conn *c, int64_t id);   /* lent until the transaction ends; NULL: no such name */

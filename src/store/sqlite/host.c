@@ -22,6 +22,8 @@ typedef struct prepared {
     ino_t inode;
 } prepared;
 
+#define OWN_MOST 64 /* connections of one thread that are looked at */
+
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static prepared *all;
 
@@ -96,13 +98,16 @@ pawl_status pawl_sqlite_prepare_with(struct sqlite3 *db, const char *sourceid, v
 {
     if (!db || !sourceid || !function) return err_set(err, PAWL_INVALID, "cannot prepare a connection: an argument is NULL");
     if (strcmp(sourceid, sqlite3_sourceid()) != 0 || function != (void (*)(void))sqlite3_step)
-        return err_set(err, PAWL_UNSUPPORTED, "this program and pawl use two copies of SQLite (pawl's is %s), which breaks each other's locks: "
-                       "link both with the same library", sqlite3_libversion());
+        return err_set(err, PAWL_UNSUPPORTED,
+                       "this program and pawl use two copies of SQLite (pawl's is %s), which breaks each other's locks: "
+                       "link both with the same library",
+                       sqlite3_libversion());
     int rc = sqlite3_wal_autocheckpoint(db, 0);
     if (rc == SQLITE_OK) rc = sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     if (rc == SQLITE_OK && !known(db)) rc = enlist(db);
     if (rc == SQLITE_OK) return PAWL_OK;
-    return err_set(err, rc == SQLITE_NOMEM ? PAWL_NO_MEMORY : PAWL_UNAVAILABLE, "could not prepare the connection: %s", sqlite3_errstr(rc));
+    return err_set(err, rc == SQLITE_NOMEM ? PAWL_NO_MEMORY : PAWL_UNAVAILABLE, "could not prepare the connection: %s",
+                   sqlite3_errstr(rc));
 }
 
 void pawl_sqlite_forget(struct sqlite3 *db)
@@ -115,18 +120,27 @@ void pawl_sqlite_forget(struct sqlite3 *db)
     if (p) sqlite3_create_function_v2(db, "pawl_prepared", 0, SQLITE_UTF8, NULL, NULL, NULL, NULL, NULL);
 }
 
+/* The calling thread's own connections to the store's file. */
+static int own_connections(const sqlite_store *s, sqlite3 *own[OWN_MOST])
+{
+    int count = 0;
+    pthread_mutex_lock(&list_lock);
+    for (prepared *p = all; p && count < OWN_MOST; p = p->next)
+        if (pthread_equal(p->thread, pthread_self()) && p->inode == s->inode && p->device == s->device) own[count++] = p->db;
+    pthread_mutex_unlock(&list_lock);
+    return count;
+}
+
+/* SQLite calls on_closed with the connection's mutex held, so that mutex must not be asked for under list_lock. Nobody else closes
+ * a connection of this thread's meanwhile. */
 bool sqlite_inside_own_write(pawl_store *store)
 {
-    const sqlite_store *s = (const sqlite_store *)store;
-    bool inside = false;
     if (store->type != &store_sqlite_type) return false;
-    pthread_mutex_lock(&list_lock);
-    for (prepared *p = all; p && !inside; p = p->next) {
-        if (!pthread_equal(p->thread, pthread_self()) || p->inode != s->inode || p->device != s->device) continue;
-        inside = sqlite3_txn_state(p->db, "main") == SQLITE_TXN_WRITE;
-    }
-    pthread_mutex_unlock(&list_lock);
-    return inside;
+    sqlite3 *own[OWN_MOST];
+    int count = own_connections((const sqlite_store *)store, own);
+    for (int i = 0; i < count; i++)
+        if (sqlite3_txn_state(own[i], "main") == SQLITE_TXN_WRITE) return true;
+    return false;
 }
 
 /* ---- operations --------------------------------------------------------------------------------------------------------------------------- */
@@ -142,16 +156,22 @@ static pawl_status check(const sqlite_store *s, sqlite3 *db, const pawl_op *ops,
 {
     if (!db) return err_set(err, PAWL_INVALID, "the connection is NULL");
     if (s->read_only) return err_set(err, PAWL_DENIED, "cannot write to \"%s\": the store was opened read-only", s->path);
-    if (!s->shared) return err_set(err, PAWL_MISUSE, "\"%s\" is pawl's own file: open the store with shared_file on the program's database "
-                                   "to use its transactions", s->path);
+    if (!s->shared)
+        return err_set(err, PAWL_MISUSE,
+                       "\"%s\" is pawl's own file: open the store with shared_file on the program's database "
+                       "to use its transactions",
+                       s->path);
     if (!known(db) || !no_checkpoints(db))
-        return err_set(err, PAWL_MISUSE, "the connection was not prepared: call pawl_sqlite_prepare once after opening it, and leave its "
+        return err_set(err, PAWL_MISUSE,
+                       "the connection was not prepared: call pawl_sqlite_prepare once after opening it, and leave its "
                        "checkpoint settings alone; otherwise committed data can be lost");
     if (!same_file(s, db))
-        return err_set(err, PAWL_MISUSE, "the connection is not to \"%s\" but to \"%s\": open the store on the program's own file", s->path,
+        return err_set(err, PAWL_MISUSE,
+                       "the connection is not to \"%s\" but to \"%s\": open the store on the program's own file", s->path,
                        sqlite3_db_filename(db, "main"));
     if (sqlite3_get_autocommit(db))
-        return err_set(err, PAWL_MISUSE, "the connection is not inside a transaction: begin one (BEGIN IMMEDIATE), or dispatch without it");
+        return err_set(err, PAWL_MISUSE,
+                       "the connection is not inside a transaction: begin one (BEGIN IMMEDIATE), or dispatch without it");
     for (int i = 0; i < count; i++)
         if (ops[i].kind != PAWL_OP_INSERT && ops[i].kind != PAWL_OP_FINISH)
             return err_set(err, PAWL_MISUSE, "only dispatch and completion work inside the caller's transaction");

@@ -113,6 +113,8 @@ pawl_status sqlite_take_ids(pawl_store *store, pawl_ids *call, pawl_error *err)
     if (got) return tx_commit(&t, what, false, err);
     status = tx_abort(&t, what, err);
     if (status) return status;
-    return err_set(err, PAWL_UNAVAILABLE, "could not take ids from \"%s\": all %d node numbers are in use; one becomes free when a process "
-                   "stops, or ten minutes after it was last used", t.s->path, ID_NUMBER_MAX);
+    return err_set(err, PAWL_UNAVAILABLE,
+                   "could not take ids from \"%s\": all %d node numbers are in use; one becomes free when a process "
+                   "stops, or ten minutes after it was last used",
+                   t.s->path, ID_NUMBER_MAX);
 }

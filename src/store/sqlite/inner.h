@@ -19,17 +19,17 @@ typedef struct reader {
 } reader;
 
 typedef struct watch {
-    int fd;                /* inotify; -1: not asked for */
-    int side, wal;         /* its watches on the sidecar and the -wal file; -1: none */
-    int64_t again_us;      /* the next step of looking again; 0: none */
-    int64_t version;       /* data_version of the writer at the last look */
+    int fd;           /* inotify; -1: not asked for */
+    int side, wal;    /* its watches on the sidecar and the -wal file; -1: none */
+    int64_t again_us; /* the next step of looking again; 0: none */
+    int64_t version;  /* data_version of the writer at the last look */
 } watch;
 
 typedef struct checkpointer {
     int64_t page_size;
-    int64_t frames;        /* in the WAL after our last commit */
-    int64_t base;          /* of which so many were there at the last checkpoint */
-    int64_t limit;         /* new frames until the next one */
+    int64_t frames; /* in the WAL after our last commit */
+    int64_t base;   /* of which so many were there at the last checkpoint */
+    int64_t limit;  /* new frames until the next one */
 } checkpointer;
 
 typedef struct sqlite_store {
@@ -38,7 +38,7 @@ typedef struct sqlite_store {
     pawl_clock clock;
     pawl_log_fn log;
     void *log_ctx;
-    char *path;            /* canonical, as SQLite knows it */
+    char *path; /* canonical, as SQLite knows it */
     dev_t device;
     ino_t inode;
     int64_t lock_wait_us;
@@ -48,14 +48,14 @@ typedef struct sqlite_store {
     pthread_mutex_t write_lock; /* the writer connection and everything below */
     conn writer;
 #ifdef PAWL_CANARY_PASSIVE_CHECKPOINT
-    conn canary;           /* checkpoints the wrong way, to show that the WAL-reset test would notice */
+    conn canary; /* checkpoints the wrong way, to show that the WAL-reset test would notice */
 #endif
     tally tally;
     buf receipt;
     checkpointer ckpt;
-    int64_t open_version;  /* data_version of the writer after opening */
+    int64_t open_version;         /* data_version of the writer after opening */
     _Atomic int64_t seen_version; /* and since, for watch_check while the writer is busy */
-    pawl_id audit_walk;    /* where the sweep of old trails goes on */
+    pawl_id audit_walk;           /* where the sweep of old trails goes on */
 
     reader readers[READERS];
     pthread_mutex_t watch_lock;
@@ -69,20 +69,20 @@ typedef struct tx {
     conn *c;
     tally *t;
     int64_t now_us, boot_us;
-    int64_t node;          /* on whose behalf; 0: nobody's */
-    bool alive;            /* its life row says so */
-    bool known;            /* dead or alive, it was not swept yet */
-    int64_t lease_us;      /* of the node */
-    pawl_id last_id;       /* the last id that the store drew itself; 0: not looked at yet */
+    int64_t node;     /* on whose behalf; 0: nobody's */
+    bool alive;       /* its life row says so */
+    bool known;       /* dead or alive, it was not swept yet */
+    int64_t lease_us; /* of the node */
+    pawl_id last_id;  /* the last id that the store drew itself; 0: not looked at yet */
     bool id_drawn;
 } tx;
 
 pawl_status tx_begin(sqlite_store *s, tx *t, const char *what, pawl_error *err); /* after OK: commit or abort follows */
-pawl_status tx_commit(tx *t, const char *what, bool wake, pawl_error *err); /* flushes the tally; wake: others may care */
-pawl_status tx_abort(tx *t, const char *what, pawl_error *err);             /* rolls back; answers what c->rc means */
-void tx_node(tx *t, int64_t node);                                          /* reads its life row */
-pawl_id tx_draw_id(tx *t);                                                  /* of number 0 */
-bool tx_flush(tx *t);                                                       /* tally and drawn ids; part of tx_commit */
+pawl_status tx_commit(tx *t, const char *what, bool wake, pawl_error *err);      /* flushes the tally; wake: others may care */
+pawl_status tx_abort(tx *t, const char *what, pawl_error *err);                  /* rolls back; answers what c->rc means */
+void tx_node(tx *t, int64_t node);                                               /* reads its life row */
+pawl_id tx_draw_id(tx *t);                                                       /* of number 0 */
+bool tx_flush(tx *t);                                                            /* tally and drawn ids; part of tx_commit */
 
 int64_t meta_int(conn *c, const char *key, int64_t nothing);
 void meta_put(conn *c, const char *key, int64_t value);
@@ -95,9 +95,9 @@ enum { END_DERIVED = 1, END_CANCEL_ASKED = 2 }; /* flags of pawl_done and pawl_f
 /* A task that is not finished: from pawl_live or pawl_leased. */
 typedef struct task_row {
     pawl_id id;
-    pawl_state state;      /* NONE: there is none */
+    pawl_state state; /* NONE: there is none */
     int64_t fence, node, queue_id, type_id, run_at_us, leased_us, started_us;
-    bool born_leased;      /* and still under that first lease */
+    bool born_leased; /* and still under that first lease */
     bool not_started, mark, cancel_asked;
     int priority, class;
     int runs, failures, interruptions, rescues, strikes, level, unreadable;
@@ -110,29 +110,29 @@ typedef struct task_end {
     const char *reason, *result_type, *result_ref;
     pawl_bytes result;
     int level;
-    bool derived;              /* the trail of its last lease is read from this row */
+    bool derived; /* the trail of its last lease is read from this row */
 } task_end;
 
 bool leased_get(conn *c, pawl_id id, task_row *row);
 bool live_get(conn *c, pawl_id id, task_row *row);
-bool task_get(conn *c, pawl_id id, task_row *row);      /* leased or live */
+bool task_get(conn *c, pawl_id id, task_row *row);          /* leased or live */
 pawl_state task_ended(conn *c, pawl_id id, int64_t *fence); /* SUCCEEDED, CANCELLED, FAILED, or NONE; fence may be NULL */
 
 void leased_put(tx *t, const task_row *row);
-void leased_drop(tx *t, const task_row *row);           /* counts it out of its queue and node too */
-void live_put(tx *t, const task_row *row);              /* counted in */
+void leased_drop(tx *t, const task_row *row); /* counts it out of its queue and node too */
+void live_put(tx *t, const task_row *row);    /* counted in */
 void live_drop(tx *t, const task_row *row);
-void end_put(tx *t, const task_row *row, const task_end *end); /* counted */
+void end_put(tx *t, const task_row *row, const task_end *end);     /* counted */
 void end_keep_progress(tx *t, const task_row *row, pawl_state to); /* what it reported last; before leased_drop */
-int priority_of(tx *t, pawl_id id);                     /* leased rows have none: their bodies do */
+int priority_of(tx *t, pawl_id id);                                /* leased rows have none: their bodies do */
 void attempt_put(tx *t, const task_row *row, const pawl_execution *run);
-void unreadable_put(tx *t, const task_row *row);        /* pending -> failed: its body cannot be read */
+void unreadable_put(tx *t, const task_row *row); /* pending -> failed: its body cannot be read */
 
 typedef enum audit_kind { AUDIT_CHANGE, AUDIT_RUN_END, AUDIT_TROUBLE } audit_kind;
 bool audit_wanted(int level, audit_kind kind);
 void audit_put(tx *t, const task_row *row, pawl_state to, const char *detail); /* unconditional */
-void audit_put_grant(tx *t, const task_row *row);       /* the row that was derived while the lease lasted, if wanted */
-void audit_put_dispatch(tx *t, pawl_id id);             /* the row that was derived from the body */
+void audit_put_grant(tx *t, const task_row *row); /* the row that was derived while the lease lasted, if wanted */
+void audit_put_dispatch(tx *t, pawl_id id);       /* the row that was derived from the body */
 
 void key_put(tx *t, const pawl_body *body, int64_t tenant_id, pawl_id id, pawl_id before);
 void body_put(tx *t, const pawl_body *body, pawl_id id, int64_t tenant_id, const task_row *row);
@@ -154,8 +154,9 @@ void apply_cancel(tx *t, pawl_op *op);
 void apply_retry(tx *t, pawl_op *op);
 void apply_ack(tx *t, pawl_op *op);
 void apply_queue(tx *t, pawl_op *op);
-void task_take_back(tx *t, task_row *row); /* leased, not started -> pending, in memory and in pawl_leased; the caller stores it */
-bool insert_makes_sense(const pawl_body *body); /* has a type and a queue */
+void task_take_back(tx *t,
+                    task_row *row); /* leased, not started -> pending, in memory and in pawl_leased; the caller stores it */
+bool insert_makes_sense(const pawl_body *body);                         /* has a type and a queue */
 void insert_depths(tx *t, pawl_op **ops, int count, pawl_arena *arena); /* marks as FULL what does not fit; first of all */
 
 /* The results of a batch as bytes, and back (receipt.c). */
@@ -184,9 +185,9 @@ void sqlite_examine(const pawl_store_options *options, pawl_store *store, pawl_f
 /* ---- the rest --------------------------------------------------------------------------------------------------------------------------- */
 
 /* sqlite.c */
-const char *sqlite_path(const char *url, pawl_error *err);     /* NULL: the URL names no file */
-void sqlite_folder(const char *path, char out[PATH_MAX]);      /* in which it lies */
-const char *sqlite_network(const struct statfs *fs);           /* NULL: a local file system */
+const char *sqlite_path(const char *url, pawl_error *err);                        /* NULL: the URL names no file */
+void sqlite_folder(const char *path, char out[PATH_MAX]);                         /* in which it lies */
+const char *sqlite_network(const struct statfs *fs);                              /* NULL: a local file system */
 pawl_status sqlite_check_file(const char *path, bool read_only, pawl_error *err); /* whether it may be opened so */
 
 /* disk.c: findings about the place a file is in */
@@ -201,14 +202,15 @@ void node_kill(tx *t, int64_t node, int blame);
 void heartbeat_drop(tx *t, int64_t node);
 
 /* migrate.c */
-pawl_status migrate_judge(sqlite_store *s, const pawl_store_options *o, pawl_error *err); /* refuses what does not fit; writes nothing */
+pawl_status migrate_judge(sqlite_store *s, const pawl_store_options *o,
+                          pawl_error *err);                              /* refuses what does not fit; writes nothing */
 bool migrate_done(sqlite_store *s, bool shared);                         /* nothing needs to be created or migrated */
 pawl_status migrate_open(sqlite_store *s, bool shared, pawl_error *err); /* creates or migrates. Before: a turn is held */
-pawl_status migrate_check(conn *c, const char *path, pawl_error *err); /* may this program use what is stored? */
+pawl_status migrate_check(conn *c, const char *path, pawl_error *err);   /* may this program use what is stored? */
 
 /* ckpt.c */
 void ckpt_init(sqlite_store *s);
-void ckpt_after_commit(sqlite_store *s); /* with the turn held */
+void ckpt_after_commit(sqlite_store *s);         /* with the turn held */
 bool ckpt_now(sqlite_store *s, int64_t wait_us); /* takes the turn itself; false: not in time */
 void ckpt_at_close(sqlite_store *s);
 

@@ -15,9 +15,9 @@
 #include "store/sqlite/inner.h"
 
 typedef struct key_state {
-    pawl_id holder;      /* 0: the key is free */
-    task_row row;        /* the holder, if it is not finished */
-    pawl_state state;    /* NONE: the holder is gone */
+    pawl_id holder;   /* 0: the key is free */
+    task_row row;     /* the holder, if it is not finished */
+    pawl_state state; /* NONE: the holder is gone */
 } key_state;
 
 static int64_t tenant_of(tx *t, const pawl_body *b) { return b->tenant && b->tenant[0] ? name_id(t->c, b->tenant) : 0; }

@@ -14,10 +14,10 @@ typedef enum source { FROM_ALL, FROM_LIVE, FROM_LEASED, FROM_DONE, FROM_FAILED, 
 typedef struct wanted {
     const char *name;
     source from;
-    pawl_state state;     /* NONE: any of that table */
-    bool later;           /* pending: only those of the future; then retrying says with or without failures */
+    pawl_state state; /* NONE: any of that table */
+    bool later;       /* pending: only those of the future; then retrying says with or without failures */
     bool retrying;
-    bool stale, running;  /* leased */
+    bool stale, running; /* leased */
 } wanted;
 
 static const wanted states[] = {
@@ -38,12 +38,12 @@ typedef struct listing {
     reading *r;
     const pawl_filter *f;
     wanted want;
-    bool by_body;         /* the filter asks about the body */
-    bool impossible;      /* it names something that nothing stored has */
+    bool by_body;    /* the filter asks about the body */
+    bool impossible; /* it names something that nothing stored has */
     int64_t type_id, queue_id, tenant_id;
     pawl_info **found;
     int count, limit;
-    pawl_id at;           /* the last task looked at */
+    pawl_id at; /* the last task looked at */
     bool more, partial;
     int64_t until_us;
 } listing;
@@ -53,7 +53,7 @@ typedef struct listing {
 typedef struct candidate {
     pawl_id id;
     pawl_state state;
-    int64_t a, b;         /* live: run_at, failures; leased: node; failed: resolved */
+    int64_t a, b; /* live: run_at, failures; leased: node; failed: resolved */
 } candidate;
 
 static bool state_matches(listing *l, const candidate *c)
@@ -76,7 +76,8 @@ static bool body_matches(listing *l, pawl_id id)
     if (match) {
         int64_t type_id = get_int(&q), queue_id = get_int(&q), tenant_id = get_int(&q), created_us = get_int(&q);
         const char *key = get_text(&q);
-        match = (!f->type || type_id == l->type_id) && (!f->queue || queue_id == l->queue_id) && (!f->tenant || tenant_id == l->tenant_id);
+        match = (!f->type || type_id == l->type_id) && (!f->queue || queue_id == l->queue_id) &&
+                (!f->tenant || tenant_id == l->tenant_id);
         match = match && (!f->since_us || created_us >= f->since_us) && (!f->until_us || created_us < f->until_us);
         match = match && (!f->key || (key && strcmp(key, f->key) == 0));
     }
@@ -90,7 +91,9 @@ static bool find_candidate(listing *l, candidate *c)
     static const struct {
         source from;
         sql_name get;
-    } tables[] = {{FROM_LEASED, SQL_list_leased_one}, {FROM_LIVE, SQL_list_live_one}, {FROM_DONE, SQL_list_done_one},
+    } tables[] = {{FROM_LEASED, SQL_list_leased_one},
+                  {FROM_LIVE, SQL_list_live_one},
+                  {FROM_DONE, SQL_list_done_one},
                   {FROM_FAILED, SQL_list_failed_one}};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         if (l->want.from != FROM_ALL && l->want.from != tables[i].from) continue;
@@ -117,10 +120,7 @@ static bool matches(listing *l, candidate *c, source walked)
 
 /* ---- walking --------------------------------------------------------------------------------------------------------------------------------- */
 
-static source walk_of(const listing *l)
-{
-    return l->f->key ? FROM_KEY : l->want.from;
-}
+static source walk_of(const listing *l) { return l->f->key ? FROM_KEY : l->want.from; }
 
 static sql_name statement(source from, bool up)
 {

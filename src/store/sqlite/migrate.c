@@ -54,8 +54,10 @@ pawl_status migrate_check(conn *c, const char *path, pawl_error *err)
     if (min_reader <= sqlite_migrations_count) return PAWL_OK;
     char by[64];
     written_by(c, by, sizeof by);
-    return err_set(err, PAWL_SCHEMA, "\"%s\" has schema %lld, written by pawl %s; this is pawl %s, which knows schema %d: update this "
-                   "program to at least that version", path, (long long)schema, by, PAWL_VERSION, sqlite_migrations_count);
+    return err_set(err, PAWL_SCHEMA,
+                   "\"%s\" has schema %lld, written by pawl %s; this is pawl %s, which knows schema %d: update this "
+                   "program to at least that version",
+                   path, (long long)schema, by, PAWL_VERSION, sqlite_migrations_count);
 }
 
 static bool look(conn *c, found *f)
@@ -83,11 +85,13 @@ static int64_t tables_of(int64_t schema)
 static pawl_status judge_file(const char *path, const found *f, bool shared, pawl_error *err)
 {
     if (f->ours == 0 && f->tables > 0 && !shared)
-        return err_set(err, PAWL_INVALID, "\"%s\" is a database of another program: choose another file, or set shared_file to keep "
-                       "tasks in it (then prepare every connection to it with pawl_sqlite_prepare)", path);
+        return err_set(err, PAWL_INVALID,
+                       "\"%s\" is a database of another program: choose another file, or set shared_file to keep "
+                       "tasks in it (then prepare every connection to it with pawl_sqlite_prepare)",
+                       path);
     if (f->ours > 0 && (f->schema == 0 || f->ours < tables_of(f->schema)))
-        return err_set(err, PAWL_CORRUPT, "\"%s\" is damaged: it has only %lld of the tables of schema %lld; restore a backup", path,
-                       (long long)f->ours, (long long)f->schema);
+        return err_set(err, PAWL_CORRUPT, "\"%s\" is damaged: it has only %lld of the tables of schema %lld; restore a backup",
+                       path, (long long)f->ours, (long long)f->schema);
     return PAWL_OK;
 }
 
@@ -96,11 +100,15 @@ static pawl_status judge(const sqlite_store *s, const found *f, const pawl_store
     pawl_status status = judge_file(s->path, f, o->shared_file, err);
     if (status || f->schema >= sqlite_migrations_count) return status;
     if (o->no_migrate || o->read_only)
-        return err_set(err, PAWL_SCHEMA, "\"%s\" has schema %lld and this program needs %d: run `pawl migrate up`, or open it once without "
-                       "no_migrate and read_only", s->path, (long long)f->schema, sqlite_migrations_count);
+        return err_set(err, PAWL_SCHEMA,
+                       "\"%s\" has schema %lld and this program needs %d: run `pawl migrate up`, or open it once without "
+                       "no_migrate and read_only",
+                       s->path, (long long)f->schema, sqlite_migrations_count);
     if (!o->migrate_all && !all_expand(f->schema))
-        return err_set(err, PAWL_SCHEMA, "\"%s\" has schema %lld and this program needs %d, which older programs cannot use: stop them, "
-                       "then run `pawl migrate up`", s->path, (long long)f->schema, sqlite_migrations_count);
+        return err_set(err, PAWL_SCHEMA,
+                       "\"%s\" has schema %lld and this program needs %d, which older programs cannot use: stop them, "
+                       "then run `pawl migrate up`",
+                       s->path, (long long)f->schema, sqlite_migrations_count);
     return PAWL_OK;
 }
 
@@ -179,7 +187,8 @@ pawl_status migrate_open(sqlite_store *s, bool shared, pawl_error *err)
     conn *c = &s->writer;
     if (!use_wal(c)) {
         if (c->rc) return conn_fail(c, "turn on write-ahead logging in", s->path, err);
-        return err_set(err, PAWL_UNSUPPORTED, "\"%s\" cannot use write-ahead logging on this file system: choose another place", s->path);
+        return err_set(err, PAWL_UNSUPPORTED, "\"%s\" cannot use write-ahead logging on this file system: choose another place",
+                       s->path);
     }
     pawl_status status = migrate(s, err);
     if (status) return status;

@@ -96,9 +96,13 @@ static void settings_read(reading *r, pawl_query *query)
     int64_t level = 2, page_size = 0;
     conn_pragma_int(r->c, "PRAGMA synchronous", &level);
     conn_pragma_int(r->c, "PRAGMA page_size", &page_size);
-    snprintf(text, sizeof text, "store=sqlite durable=yes sqlite=%s journal_mode=wal synchronous=%s page_size=%lld checkpoint=%s shared=%s",
-             sqlite3_libversion(), r->s->read_only ? "?" : level >= 0 && level < 4 ? levels[level] : "?", (long long)page_size, "full",
-             r->s->shared ? "yes" : "no");
+    snprintf(text, sizeof text,
+             "store=sqlite durable=yes sqlite=%s journal_mode=wal synchronous=%s page_size=%lld checkpoint=%s shared=%s",
+             sqlite3_libversion(),
+             r->s->read_only           ? "?"
+             : level >= 0 && level < 4 ? levels[level]
+                                       : "?",
+             (long long)page_size, "full", r->s->shared ? "yes" : "no");
     query->text = read_text(r, text);
 }
 
@@ -125,9 +129,11 @@ static pawl_status not_found(pawl_id id, pawl_error *err)
 
 static pawl_status failure(const reading *r, pawl_error *err)
 {
-    if (r->no_memory) return err_set(err, PAWL_NO_MEMORY, "could not read \"%s\": the answer does not fit into memory", r->s->path);
+    if (r->no_memory)
+        return err_set(err, PAWL_NO_MEMORY, "could not read \"%s\": the answer does not fit into memory", r->s->path);
     if (r->c->rc == SQLITE_INTERRUPT)
-        return err_set(err, PAWL_UNAVAILABLE, "could not read \"%s\" within %d s; try again", r->s->path, (int)(CUT_US / PAWL_SECOND));
+        return err_set(err, PAWL_UNAVAILABLE, "could not read \"%s\" within %d s; try again", r->s->path,
+                       (int)(CUT_US / PAWL_SECOND));
     return conn_fail(r->c, "read", r->s->path, err);
 }
 

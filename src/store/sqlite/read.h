@@ -9,12 +9,12 @@ typedef struct reading {
     conn *c;
     pawl_arena *arena;
     int64_t now_us, boot_us;
-    bool no_memory;       /* the arena is full */
+    bool no_memory; /* the arena is full */
 } reading;
 
 const char *read_text(reading *r, const char *text); /* NULL stays NULL */
 pawl_bytes read_bytes(reading *r, pawl_bytes bytes);
-void *read_alloc(reading *r, size_t size);                 /* zeroed; NULL: no_memory */
+void *read_alloc(reading *r, size_t size); /* zeroed; NULL: no_memory */
 
 /* info.c. What a task's own rows say beyond pawl_info, for its attempts and its trail. */
 typedef struct info_more {
@@ -26,13 +26,13 @@ typedef struct info_more {
     bool not_started;
 } info_more;
 
-pawl_info *info_read(reading *r, pawl_id id, info_more *more); /* NULL: not stored, or failed */
+pawl_info *info_read(reading *r, pawl_id id, info_more *more);          /* NULL: not stored, or failed */
 void info_add_rest(reading *r, pawl_info *info, const info_more *more); /* payload and attempts */
-bool node_pulse(reading *r, int64_t node);           /* alive, and its heartbeat has not lapsed */
-const char *node_name(reading *r, int64_t node);     /* NULL: none */
+bool node_pulse(reading *r, int64_t node);                              /* alive, and its heartbeat has not lapsed */
+const char *node_name(reading *r, int64_t node);                        /* NULL: none */
 
 pawl_status list_read(reading *r, pawl_query *query, pawl_error *err);
-pawl_trail *trail_read(reading *r, pawl_id id);      /* NULL: not stored, or failed */
+pawl_trail *trail_read(reading *r, pawl_id id); /* NULL: not stored, or failed */
 pawl_stats *stats_read(reading *r, int64_t window_us);
 bool node_visible(reading *r, int64_t node, int64_t sidecar, bool alive, const char *boot_id, int64_t expires_us);
 void nodes_read(reading *r, pawl_query *query);

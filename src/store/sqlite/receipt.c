@@ -26,7 +26,8 @@ static void write_op(buf *out, const pawl_op *op, int64_t now_us)
     if (op->out_state) head |= HAS_STATE, bytes[n++] = (char)op->out_state;
     bytes[0] = (char)head;
     buf_add(out, bytes, n);
-    for (int i = 0; op->kind == PAWL_OP_FINISH && i < op->u.finish.spawns_count; i++) write_op(out, &op->u.finish.spawns[i], now_us);
+    for (int i = 0; op->kind == PAWL_OP_FINISH && i < op->u.finish.spawns_count; i++)
+        write_op(out, &op->u.finish.spawns[i], now_us);
 }
 
 bool receipt_write(buf *out, const pawl_batch *batch)
@@ -55,7 +56,8 @@ static bool read_number(pawl_bytes *in, bool there, uint64_t *value)
 
 static bool is_own_id(const pawl_op *op)
 {
-    return op->kind == PAWL_OP_INSERT && op->result != PAWL_OP_COLLISION && op->result != PAWL_OP_FULL && op->result != PAWL_OP_REFUSED;
+    return op->kind == PAWL_OP_INSERT && op->result != PAWL_OP_COLLISION && op->result != PAWL_OP_FULL &&
+           op->result != PAWL_OP_REFUSED;
 }
 
 static bool read_op(pawl_bytes *in, pawl_op *op, int64_t now_us)

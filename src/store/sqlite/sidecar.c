@@ -94,8 +94,8 @@ static pawl_status open_failed(sidecar *s, pawl_error *err)
     int why = errno;
     pawl_status status = why == EACCES || why == EPERM || why == EROFS ? PAWL_DENIED : PAWL_UNAVAILABLE;
     if (why == EINVAL) status = PAWL_UNSUPPORTED;
-    err_set(err, status, "%s open the lock file \"%s\" beside the database: %s", status == PAWL_UNAVAILABLE ? "could not" : "cannot",
-            s->path, strerror(why));
+    err_set(err, status, "%s open the lock file \"%s\" beside the database: %s",
+            status == PAWL_UNAVAILABLE ? "could not" : "cannot", s->path, strerror(why));
     sidecar_close(s);
     return status;
 }

@@ -24,13 +24,15 @@ const char *sqlite_path(const char *url, pawl_error *err)
     const char *path = url + strlen("sqlite:");
     if (strncmp(path, "//", 2) == 0) {
         if (path[2] != '/') {
-            err_set(err, PAWL_INVALID, "cannot open store \"%s\": write sqlite:PATH, or sqlite:///PATH for an absolute path", url);
+            err_set(err, PAWL_INVALID, "cannot open store \"%s\": write sqlite:PATH, or sqlite:///PATH for an absolute path",
+                    url);
             return NULL;
         }
         path += 2;
     }
     if (!path[0] || strcmp(path, ":memory:") == 0 || strncmp(path, "file:", 5) == 0 || strlen(path) > PATH_MAX - 16) {
-        err_set(err, PAWL_INVALID, "cannot open store \"%.200s\": it must name a file (for a store in memory write memory:)", url);
+        err_set(err, PAWL_INVALID, "cannot open store \"%.200s\": it must name a file (for a store in memory write memory:)",
+                url);
         return NULL;
     }
     return path;
@@ -50,11 +52,11 @@ const char *sqlite_network(const struct statfs *fs)
     static const struct {
         unsigned long magic;
         const char *name;
-    } networks[] = {{0x6969, "NFS"},         {0x517b, "SMB"},       {0xff534d42, "CIFS"},  {0xfe534d42, "SMB2"},
-                    {0x01021997, "9p"},      {0x00c36400, "Ceph"},  {0x0bd00bd0, "Lustre"}, {0x5346414f, "AFS"},
-                    {0x6b414653, "AFS"},     {0x73757245, "Coda"},  {0x47504653, "GPFS"},  {0x7461636f, "OCFS2"},
-                    {0x01161970, "GFS2"},    {0x564c, "NCP"},       {0x65735546, "FUSE"},  {0xaad7aaea, "PanFS"},
-                    {0x19830326, "BeeGFS"},  {0x013111a8, "IBRIX"}, {0x61756673, "AUFS"}};
+    } networks[] = {{0x6969, "NFS"},        {0x517b, "SMB"},       {0xff534d42, "CIFS"},   {0xfe534d42, "SMB2"},
+                    {0x01021997, "9p"},     {0x00c36400, "Ceph"},  {0x0bd00bd0, "Lustre"}, {0x5346414f, "AFS"},
+                    {0x6b414653, "AFS"},    {0x73757245, "Coda"},  {0x47504653, "GPFS"},   {0x7461636f, "OCFS2"},
+                    {0x01161970, "GFS2"},   {0x564c, "NCP"},       {0x65735546, "FUSE"},   {0xaad7aaea, "PanFS"},
+                    {0x19830326, "BeeGFS"}, {0x013111a8, "IBRIX"}, {0x61756673, "AUFS"}};
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
         if (((unsigned long)fs->f_type & 0xffffffff) == networks[i].magic) return networks[i].name;
     return NULL;
@@ -66,13 +68,16 @@ static pawl_status check_file_system(const char *path, const char *folder, pawl_
     if (sqlite_statfs(path, &fs) != 0 && sqlite_statfs(folder, &fs) != 0) return PAWL_OK; /* opening it will tell */
     const char *network = sqlite_network(&fs);
     if (!network) return PAWL_OK;
-    return err_set(err, PAWL_UNSUPPORTED, "\"%s\" is on a network file system (%s), where SQLite cannot keep data safe: use a local disk, or "
-                   "a database server", path, network);
+    return err_set(err, PAWL_UNSUPPORTED,
+                   "\"%s\" is on a network file system (%s), where SQLite cannot keep data safe: use a local disk, or "
+                   "a database server",
+                   path, network);
 }
 
 static pawl_status denied(const char *path, const char *which, pawl_error *err)
 {
-    return err_set(err, PAWL_DENIED, "cannot write to %s \"%s\": change its permissions, or open the store read-only", which, path);
+    return err_set(err, PAWL_DENIED, "cannot write to %s \"%s\": change its permissions, or open the store read-only", which,
+                   path);
 }
 
 static pawl_status check_new_file(const char *path, const char *folder, bool read_only, pawl_error *err)
@@ -81,7 +86,8 @@ static pawl_status check_new_file(const char *path, const char *folder, bool rea
     if (errno == EACCES) return err_set(err, PAWL_DENIED, "cannot look into the folder of \"%s\": check its permissions", path);
     if (read_only) return err_set(err, PAWL_NOT_FOUND, "there is no store \"%s\": check the path", path);
     if (stat(folder, &st) != 0 || !S_ISDIR(st.st_mode))
-        return err_set(err, PAWL_INVALID, "cannot create \"%s\": its folder \"%s\" does not exist; create it first", path, folder);
+        return err_set(err, PAWL_INVALID, "cannot create \"%s\": its folder \"%s\" does not exist; create it first", path,
+                       folder);
     return eaccess(folder, W_OK) == 0 ? PAWL_OK : denied(folder, "the folder", err);
 }
 
@@ -109,8 +115,10 @@ static pawl_status check_threads(pawl_error *err)
     bool safe = sqlite3_threadsafe() && sqlite3_open_v2(":memory:", &db, flags, NULL) == SQLITE_OK && sqlite3_db_mutex(db);
     sqlite3_close(db);
     if (safe) return PAWL_OK;
-    return err_set(err, PAWL_UNSUPPORTED, "this copy of SQLite (%s) cannot be used from several threads: link one built with "
-                   "SQLITE_THREADSAFE=1 or 2, and do not configure it as single-threaded", sqlite3_libversion());
+    return err_set(err, PAWL_UNSUPPORTED,
+                   "this copy of SQLite (%s) cannot be used from several threads: link one built with "
+                   "SQLITE_THREADSAFE=1 or 2, and do not configure it as single-threaded",
+                   sqlite3_libversion());
 }
 
 /* ---- open and close ---------------------------------------------------------------------------------------------------------------------- */

@@ -40,7 +40,7 @@ typedef enum sql_name {
 #define X(name) SQL_##name,
     SQL_TABLE(X)
 #undef X
-    SQL_COUNT
+        SQL_COUNT
 } sql_name;
 
 #endif

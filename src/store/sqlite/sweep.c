@@ -12,7 +12,7 @@
 #include "store/sqlite/inner.h"
 #include <string.h>
 
-#define LOOK_MAX 20               /* rows looked at for each one that may be removed */
+#define LOOK_MAX 20                  /* rows looked at for each one that may be removed */
 #define ID_SLACK_MS (60 * 60 * 1000) /* an id may be this much younger than its task */
 #define RECEIPT_US PAWL_DAY
 #define ROLLUP_US (8 * PAWL_DAY)

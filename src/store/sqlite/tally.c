@@ -149,7 +149,10 @@ static void flush_node(tx *x, const node_tally *n)
 
 /* ---- slots ------------------------------------------------------------------------------------------------------------------------- */
 
-static bool same_slot(const slot_tally *slot, int64_t born, pawl_state state) { return slot->born == born && slot->state == state; }
+static bool same_slot(const slot_tally *slot, int64_t born, pawl_state state)
+{
+    return slot->born == born && slot->state == state;
+}
 
 static slot_tally *slot_of(tx *x, int64_t born, pawl_state state)
 {

@@ -6,7 +6,12 @@
 #include <pawl/store.h>
 
 typedef enum rollup_outcome {
-    ROLLUP_DISPATCHED = 1, ROLLUP_SUCCEEDED, ROLLUP_FAILED, ROLLUP_CANCELLED, ROLLUP_RETRIED, ROLLUP_RESCUED,
+    ROLLUP_DISPATCHED = 1,
+    ROLLUP_SUCCEEDED,
+    ROLLUP_FAILED,
+    ROLLUP_CANCELLED,
+    ROLLUP_RETRIED,
+    ROLLUP_RESCUED,
     ROLLUP_OTHER, /* runs that ended in none of these ways */
     ROLLUP_COUNT
 } rollup_outcome;
@@ -24,7 +29,7 @@ typedef struct node_tally {
 } node_tally;
 
 typedef struct slot_tally {
-    int64_t born;                    /* the hour of their ids */
+    int64_t born; /* the hour of their ids */
     pawl_state state;
     pawl_id min_id, max_id;
 } slot_tally;
@@ -34,7 +39,7 @@ typedef struct slot_tally {
 typedef struct rollup_tally {
     int64_t queue_id, type_id, count;
     rollup_outcome outcome;
-    int next;                        /* in its chain; -1: the last */
+    int next; /* in its chain; -1: the last */
     histogram wait, run;
 } rollup_tally;
 
@@ -50,8 +55,8 @@ typedef struct tally {
     int slots_count, slots_room, slot_last;
     rollup_tally *rollups;
     int rollups_count, rollups_room, rollup_last;
-    int chains[TALLY_CHAINS];        /* heads of chains of rollups */
-    bool granted;                    /* a lease was granted to the transaction's node */
+    int chains[TALLY_CHAINS]; /* heads of chains of rollups */
+    bool granted;             /* a lease was granted to the transaction's node */
 } tally;
 
 struct tx;
@@ -64,12 +69,13 @@ void tally_reset(tally *t);
 void tally_state(struct tx *x, int64_t queue_id, pawl_state state, int by); /* FAILED: unresolved dead letters */
 bool tally_paused(struct tx *x, int64_t queue_id);
 void tally_pause(struct tx *x, int64_t queue_id, bool paused);
-int64_t tally_plan(struct tx *x, int64_t queue_id, int by);                 /* unfinished tasks stored and planned, with these */
+int64_t tally_plan(struct tx *x, int64_t queue_id, int by); /* unfinished tasks stored and planned, with these */
 void tally_lease(struct tx *x, int64_t node, int by);
-void tally_finished(struct tx *x, pawl_id id, pawl_state state);            /* SUCCEEDED or CANCELLED */
+void tally_finished(struct tx *x, pawl_id id, pawl_state state); /* SUCCEEDED or CANCELLED */
 void tally_count(struct tx *x, int64_t queue_id, int64_t type_id, rollup_outcome outcome);
 /* With its times: how long the run waited after it fell due, and how long it took. */
-void tally_run(struct tx *x, int64_t queue_id, int64_t type_id, rollup_outcome outcome, const pawl_execution *run, int64_t due_us);
+void tally_run(struct tx *x, int64_t queue_id, int64_t type_id, rollup_outcome outcome, const pawl_execution *run,
+               int64_t due_us);
 void tally_flush(struct tx *x);
 
 #endif

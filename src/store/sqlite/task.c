@@ -282,7 +282,8 @@ bool audit_wanted(int level, audit_kind kind)
     }
 }
 
-static void audit_row(tx *t, pawl_id id, int64_t at_us, pawl_state from, pawl_state to, int64_t fence, int64_t node, const char *detail)
+static void audit_row(tx *t, pawl_id id, int64_t at_us, pawl_state from, pawl_state to, int64_t fence, int64_t node,
+                      const char *detail)
 {
     query q = query_on(t->c, SQL_audit_put);
     put_int(&q, id);

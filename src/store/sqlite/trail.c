@@ -68,11 +68,16 @@ typedef struct changes {
     int64_t cut_us; /* older ones were swept */
 } changes;
 
-static void add(changes *c, int64_t at_us, pawl_state from, pawl_state to, int64_t fence, const char *node_name, const char *detail)
+static void add(changes *c, int64_t at_us, pawl_state from, pawl_state to, int64_t fence, const char *node_name,
+                const char *detail)
 {
     if (at_us <= c->cut_us) return;
-    c->rows[c->count++] = (pawl_audit_row){.at_us = at_us, .from = pawl_state_name(from), .to = pawl_state_name(to), .fence = fence,
-                                           .node_name = node_name, .detail = detail};
+    c->rows[c->count++] = (pawl_audit_row){.at_us = at_us,
+                                           .from = pawl_state_name(from),
+                                           .to = pawl_state_name(to),
+                                           .fence = fence,
+                                           .node_name = node_name,
+                                           .detail = detail};
 }
 
 static void add_stored(changes *c, pawl_id id)
@@ -124,7 +129,8 @@ static void read_changes(reading *r, pawl_trail *trail, const pawl_info *info, c
     put_int(&q, info->id);
     size_t stored = query_row(&q) ? (size_t)get_int(&q) : 0;
     query_end(&q);
-    changes c = {.r = r, .rows = read_alloc(r, (stored + 3) * sizeof *c.rows), .cut_us = meta_int(r->c, "audit_cut_us", INT64_MIN)};
+    changes c = {
+        .r = r, .rows = read_alloc(r, (stored + 3) * sizeof *c.rows), .cut_us = meta_int(r->c, "audit_cut_us", INT64_MIN)};
     if (!c.rows) return;
     add_all(&c, info, more);
     trail->audit = c.rows;

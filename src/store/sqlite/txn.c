@@ -81,8 +81,9 @@ bool tx_flush(tx *t)
 static pawl_status commit_failed(tx *t, const char *what, pawl_error *err)
 {
     if ((t->c->rc & 0xff) == SQLITE_BUSY) return tx_abort(t, what, err);
-    err_set(err, PAWL_UNKNOWN, "could not %s \"%s\": the commit failed (%s), and whether it took effect shows when it is repeated", what,
-            t->s->path, t->c->why);
+    err_set(err, PAWL_UNKNOWN,
+            "could not %s \"%s\": the commit failed (%s), and whether it took effect shows when it is repeated", what, t->s->path,
+            t->c->why);
     roll_back(t->c);
     leave(t->s);
     return PAWL_UNKNOWN;

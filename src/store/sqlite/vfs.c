@@ -77,11 +77,11 @@ static int file_fetch(sqlite3_file *f, sqlite3_int64 at, int n, void **out)
 
 static int file_unfetch(sqlite3_file *f, sqlite3_int64 at, void *page) { return real(f)->pMethods->xUnfetch(real(f), at, page); }
 
-#define METHODS(version)                                                                                                      \
-    {                                                                                                                         \
-        version, file_close, file_read, file_write, file_truncate, file_sync, file_size, file_lock, file_unlock,              \
-            file_reserved, file_control, file_sector, file_traits, file_shm_map, file_shm_lock, file_shm_barrier,             \
-            file_shm_unmap, file_fetch, file_unfetch                                                                          \
+#define METHODS(version)                                                                                                        \
+    {                                                                                                                           \
+        version, file_close, file_read, file_write, file_truncate, file_sync, file_size, file_lock, file_unlock, file_reserved, \
+            file_control, file_sector, file_traits, file_shm_map, file_shm_lock, file_shm_barrier, file_shm_unmap, file_fetch,  \
+            file_unfetch                                                                                                        \
     }
 
 static const sqlite3_io_methods methods[3] = {METHODS(1), METHODS(2), METHODS(3)};

@@ -9,10 +9,10 @@
 typedef struct shim_file {
     sqlite3_file base;
     sqlite3_file *real;
-    bool checkpointing;         /* between vfs_checkpoint_begin and _end */
-    bool writer_lock;           /* the checkpoint has the writer lock */
-    int64_t writer_until_us;    /* how long to wait for it */
-    int64_t readers_until_us;   /* and then for readers */
+    bool checkpointing;       /* between vfs_checkpoint_begin and _end */
+    bool writer_lock;         /* the checkpoint has the writer lock */
+    int64_t writer_until_us;  /* how long to wait for it */
+    int64_t readers_until_us; /* and then for readers */
 } shim_file;
 
 const char *vfs_name(void); /* registers it at the first call; NULL: no memory */
