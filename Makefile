@@ -20,8 +20,9 @@ check: ## All tests, also under ASan, UBSan and TSan (under 15 minutes)
 soak: ## The long forms of the tests
 	@scripts/check.sh soak
 
-bench: all ## Measure tasks per second on this disk; more in ARGS
-	@dir=$$(mktemp -d build/bench.XXXXXX) && trap 'rm -rf '$$dir EXIT && build/pawl bench --store sqlite:$$dir/bench.db $(ARGS)
+bench: all ## Measure beside raw SQLite, and write the table to docs/benchmarks.md
+	@cmake --build build --target raw_sqlite
+	@scripts/bench.sh --out docs/benchmarks.md
 
 install: all ## Install below PREFIX (/usr/local), staged under DESTDIR if set
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX='$(PREFIX)' >/dev/null

@@ -65,7 +65,7 @@ static input *take_inputs(runtime *rt, int round)
     if (all && l->wanting == 0 && go_on) {
         l->first = NULL;
         l->last = &l->first;
-        l->busy_since_us = mono(rt);
+        if (round > 0) l->busy_since_us = mono(rt);
     } else {
         wake = l->handed = all && l->wanting == 0;
         l->busy = wake;

@@ -96,15 +96,14 @@ static bool start_thread(pool *p)
     return true;
 }
 
-/* Under the lock; false: nobody at all could take what is queued. */
-static bool staff(pool *p)
+/* Under the lock: threads for what is queued; answers how many of the waiting ones to wake. */
+static int staff(pool *p)
 {
     int here = pool_returning == p;
     while (p->queued > p->idle + p->starting + here && p->threads_count < p->workers)
         if (!start_thread(p)) break;
-    int wake = p->queued - here < p->idle ? p->queued - here : p->idle;
-    for (int i = 0; i < wake; i++) pthread_cond_signal(&p->cond);
-    return p->threads_count > 0;
+    int others = p->queued - here;
+    return others < p->idle ? others : p->idle;
 }
 
 /* false: nobody could take its tasks; the core has them back */
@@ -116,13 +115,15 @@ static bool flush_one(runtime *rt, pool *p)
     splice(&p->new_tasks, &p->new_tasks_last, &p->tasks_last);
     p->queued += p->new_count;
     p->new_count = 0;
-    if (!staff(p)) {
+    int wake = staff(p);
+    if (p->threads_count == 0) {
         refused = p->tasks;
         p->tasks = NULL;
         p->tasks_last = &p->tasks;
         p->queued = 0;
     }
     pthread_mutex_unlock(&p->lock);
+    for (int i = 0; i < wake; i++) pthread_cond_signal(&p->cond);
     if (!refused) return true;
     log_line(&rt->log, PAWL_ERROR, "could not start a worker for queue \"%s\": its tasks are tried again later", p->name);
     for (pawl_run *next; refused; refused = next) {

@@ -134,13 +134,10 @@ static bool needs_thread(const storeq *q)
 void storeq_wake(runtime *rt)
 {
     storeq *q = &rt->storeq;
-    bool ok = true;
     pthread_mutex_lock(&q->lock);
-    if (needs_thread(q)) {
-        ok = add_thread(rt);
-        pthread_cond_broadcast(&q->cond);
-    }
+    bool needed = needs_thread(q), ok = !needed || add_thread(rt);
     pthread_mutex_unlock(&q->lock);
+    if (needed) pthread_cond_broadcast(&q->cond);
     if (!ok) log_line(&rt->log, PAWL_ERROR, "could not start a thread for the store: the engine waits until one can be started");
 }
 

@@ -94,12 +94,12 @@ void ticket_submit(runtime *rt, core_time now, ticket *t)
 
 static void explain(runtime *rt, ticket *t)
 {
+    if (t->status == PAWL_OK) return;
     char id[PAWL_ID_TEXT] = "";
     const core_request *r = t->request;
     if (r->count > 0 && r->ops[0].id) pawl_id_format(r->ops[0].id, id);
     const char *said = rt->store_error[0] ? rt->store_error : "it did not answer in time";
     switch (t->status) {
-    case PAWL_OK: break;
     case PAWL_FULL:
         err_set(&t->err, PAWL_FULL, "queue \"%s\" is full, nothing was stored: try again when some of its tasks have run",
                 t->queue);
