@@ -338,12 +338,19 @@ static void refused(core *c, lane *l, pawl_status status)
     l->resend = false;
 }
 
+/* What a store wrote before it failed means nothing. */
+static void forget_results(lane *l)
+{
+    for (int i = 0; i < l->call.u.batch.count; i++) l->ops[i]->result = PAWL_OP_NONE;
+}
+
 void batch_answered(core *c, lane *l)
 {
     if (l->call.status == PAWL_OK) {
         committed(c, l);
         return;
     }
+    forget_results(l);
     /* A failed resend says nothing about the first sending: only an answer or a receipt ends the doubt. */
     if ((l->call.status == PAWL_UNKNOWN || (l->resend && !CANARY(DOUBT_FORGOTTEN))) && !c->config.one_shot) l->resend = true;
     else refused(c, l, l->call.status);

@@ -562,8 +562,18 @@ static void check_drained(core *c)
     }
 }
 
+void core_hold(core *c) { c->holding = true; }
+
+void core_go(core *c, core_time now)
+{
+    c->now = now;
+    c->holding = false;
+    engine_push(c);
+}
+
 void engine_push(core *c)
 {
+    if (c->holding) return;
     run_ready(c);
     claim_send(c);
     batch_send(c);

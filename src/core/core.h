@@ -265,6 +265,10 @@ bool core_next(core *c, core_action *action);
 
 /* ---- inputs ----------------------------------------------------------------------------------------------------------------------- */
 
+/* Between these two, inputs are taken in and nothing is decided: so that all that has arrived together leaves together. */
+void core_hold(core *c);
+void core_go(core *c, core_time now);
+
 void core_submit(core *c, core_time now, core_request *request);
 void core_give_up(core *c, core_time now, core_request *request); /* its caller waits no more: answered now, unless it was */
 void core_answered(core *c, core_time now, core_call *call);

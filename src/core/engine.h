@@ -95,7 +95,7 @@ struct core {
     rng random;
     core_mode mode;
     bool events_wanted;
-    int pushing;
+    bool holding; /* between core_hold and core_go */
 
     /* Actions on their way out. */
     list acts;

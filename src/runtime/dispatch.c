@@ -48,6 +48,7 @@ void dispatch_insert(pawl_op *op, const pawl_task *task, pawl_body *body)
 
 static pawl_receipt receipt_of(const pawl_op *op, pawl_status status)
 {
+    if (status == PAWL_UNKNOWN) return (pawl_receipt){.status = status, .id = op->id}; /* the store may be writing the result now */
     switch (op->result) {
     case PAWL_OP_DONE: return (pawl_receipt){PAWL_OK, PAWL_CREATED, op->out_id};
     case PAWL_OP_EXISTING: return (pawl_receipt){PAWL_OK, PAWL_EXISTING, op->out_id};
@@ -55,7 +56,7 @@ static pawl_receipt receipt_of(const pawl_op *op, pawl_status status)
     case PAWL_OP_REPLACED: return (pawl_receipt){PAWL_OK, PAWL_REPLACED, op->out_id};
     case PAWL_OP_FULL: return (pawl_receipt){.status = PAWL_FULL};
     case PAWL_OP_REFUSED: return (pawl_receipt){.status = PAWL_TOO_LARGE};
-    default: return (pawl_receipt){.status = status ? status : PAWL_INTERNAL, .id = status == PAWL_UNKNOWN ? op->id : 0};
+    default: return (pawl_receipt){.status = status ? status : PAWL_INTERNAL};
     }
 }
 

@@ -8,6 +8,7 @@ static pawl_status no_memory(pawl_error *err) { return err_set(err, PAWL_NO_MEMO
 
 static void read_single(ticket *t, const core_request *r)
 {
+    if (r->status == PAWL_UNKNOWN) return; /* the store may be writing them now */
     t->result = r->ops[0].result;
     t->state = r->ops[0].out_state;
     t->receipt.id = r->ops[0].out_id;
@@ -112,7 +113,7 @@ typedef struct sweep {
 
 static void read_count(ticket *t, const core_request *r)
 {
-    for (int i = 0; i < r->count; i++) {
+    for (int i = 0; i < r->count && r->status != PAWL_UNKNOWN; i++) {
         pawl_op_result result = r->ops[i].result;
         t->done_count += result == PAWL_OP_DONE || result == PAWL_OP_ASKED || result == PAWL_OP_REPLACED;
     }

@@ -5,6 +5,7 @@
 #include "sim.h"
 
 #define TOUCHED_MAX 512
+#define SIGHTINGS_MAX 128
 
 /* How an execution was committed. */
 typedef struct verdict {
@@ -68,7 +69,7 @@ typedef struct judge {
     bool paused[QUEUES];
     mtask *touched[TOUCHED_MAX]; /* by the call at hand */
     int touched_count;
-    sighting sightings[NODES_MAX][PAWL_LAPSED_MAX];
+    sighting sightings[NODES_MAX][SIGHTINGS_MAX];
     int sightings_count[NODES_MAX], sightings_life[NODES_MAX];
 } judge;
 

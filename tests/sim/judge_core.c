@@ -92,7 +92,7 @@ static void look(sim_node *n, const pawl_lapsed *l, bool renewal)
     judge *j = n->sim->judge;
     sighting *seen = sighting_of(j, n, l->node);
     if (!seen) {
-        if (j->sightings_count[n->index] == PAWL_LAPSED_MAX) j->sightings_count[n->index] = 0;
+        if (j->sightings_count[n->index] == SIGHTINGS_MAX) j->sightings_count[n->index] = 0;
         seen = &j->sightings[n->index][j->sightings_count[n->index]++];
         *seen = (sighting){.victim = l->node, .renewal = -1};
     }
@@ -193,6 +193,8 @@ void judge_ended(sim_node *n, sim_run *run)
     t->ended_fence = run->fence;
     t->ended_kind = run->outcome.outcome.kind;
     t->ended_told = run->told_all;
+    const core_task *c = run->task;
+    if (c->timeout_us > 0 && node_time(n).mono_us >= c->started_mono_us + c->timeout_us) t->ended_told |= 1u << PAWL_STOP_TIMEOUT;
 }
 
 void judge_settled(sim_node *n, sim_run *run, core_settled how)

@@ -6,6 +6,9 @@ BEGIN IMMEDIATE;
 -- name: commit
 COMMIT;
 
+-- name: rollback
+ROLLBACK;
+
 -- name: use_wal
 PRAGMA journal_mode = WAL;
 
@@ -39,6 +42,10 @@ INSERT OR REPLACE INTO pawl_receipt (id, number, results) VALUES (?, ?, ?);
 -- name: slot_add
 INSERT INTO pawl_done_slot (slot, state, born, first_us, min_id, max_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
 ON CONFLICT (state, slot, born) DO UPDATE SET first_us = min(first_us, ?4), min_id = min(min_id, ?5), max_id = max(max_id, ?6);
+
+-- name: born_add
+INSERT INTO pawl_born_hour (hour, min_id, max_id) VALUES (?1, ?2, ?3 | 4294967295)
+ON CONFLICT (hour) DO UPDATE SET min_id = min(min_id, ?2), max_id = max(max_id, ?3 | 4294967295) WHERE min_id > ?2 OR max_id < ?3;
 
 -- name: rollup_get
 SELECT count, wait, run FROM pawl_rollup WHERE minute = ? AND queue_id = ? AND type_id = ? AND outcome = ?;

@@ -221,6 +221,18 @@ pawl_bytes get_bytes(query *q)
     return (pawl_bytes){len ? data : "", len};
 }
 
+void conn_roll_back(conn *c)
+{
+    if (sqlite3_get_autocommit(c->db)) return;
+    sqlite3_stmt *st = c->stmts[SQL_rollback];
+    if (st) {
+        sqlite3_step(st);
+        sqlite3_reset(st);
+    } else {
+        sqlite3_exec(c->db, "ROLLBACK", NULL, NULL, NULL);
+    }
+}
+
 bool conn_exec(conn *c, const char *sql)
 {
     if (c->rc) return false;

@@ -45,6 +45,8 @@ void conn_borrow(conn *c, const pawl_allocator *a, sqlite3 *db);
 void conn_close(conn *c); /* also of one that was never opened */
 
 void conn_clear(conn *c); /* forgets the error */
+/* Ends a transaction that is under way. Needs no memory if SQL_rollback was prepared before it began. */
+void conn_roll_back(conn *c);
 bool conn_exec(conn *c, const char *sql);
 bool conn_pragma_int(conn *c, const char *sql, int64_t *out); /* the first column of the first row of any SQL */
 pawl_status conn_status(const conn *c);                       /* what the error means for the caller of the store */

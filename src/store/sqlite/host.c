@@ -198,19 +198,48 @@ static int apply_all(tx *t, pawl_op **ops, int count, pawl_arena *arena)
     return t->c->rc ? count : -1;
 }
 
+/* What takes back a half-made change of the program's transaction, prepared before it is made: there may be no memory then. */
+typedef struct undo {
+    sqlite3_stmt *part, *all;
+} undo;
+
+static void undo_prepare(undo *u, conn *c)
+{
+    *u = (undo){0};
+    if (sqlite3_prepare_v2(c->db, "ROLLBACK TO pawl_apply", -1, &u->part, NULL) != SQLITE_OK ||
+        sqlite3_prepare_v2(c->db, "ROLLBACK", -1, &u->all, NULL) != SQLITE_OK)
+        conn_note(c, sqlite3_extended_errcode(c->db));
+}
+
+/* If the change cannot be taken back, the program's whole transaction is: it must not commit half a task. */
+static void undo_run(undo *u, conn *c)
+{
+    if (sqlite3_get_autocommit(c->db)) return;
+    if (sqlite3_step(u->part) == SQLITE_DONE) sqlite3_exec(c->db, "RELEASE pawl_apply", NULL, NULL, NULL);
+    else sqlite3_step(u->all);
+}
+
+static void undo_done(undo *u)
+{
+    sqlite3_finalize(u->part);
+    sqlite3_finalize(u->all);
+}
+
 /* One try inside a savepoint. *culprit: the operation to refuse before another one, or -1. */
 static pawl_status attempt(sqlite_store *s, conn *c, pawl_op **ops, int count, pawl_arena *arena, int *culprit, pawl_error *err)
 {
     tally sums;
     tally_init(&sums, s->allocator);
     tx t = {.s = s, .c = c, .t = &sums, .now_us = s->clock.wall_us(s->clock.ctx), .boot_us = s->clock.boot_us(s->clock.ctx)};
-    conn_exec(c, "SAVEPOINT pawl_apply");
+    undo u;
+    undo_prepare(&u, c);
+    bool begun = conn_exec(c, "SAVEPOINT pawl_apply");
     int failed = apply_all(&t, ops, count, arena);
     *culprit = failed >= 0 && failed < count && conn_refused(c) ? failed : -1;
     conn_exec(c, "RELEASE pawl_apply");
     pawl_status status = c->rc ? conn_fail(c, "write to", s->path, err) : PAWL_OK;
-    if (c->rc && !sqlite3_get_autocommit(c->db))
-        sqlite3_exec(c->db, "ROLLBACK TO pawl_apply; RELEASE pawl_apply", NULL, NULL, NULL);
+    if (c->rc && begun) undo_run(&u, c);
+    undo_done(&u);
     tally_done(&sums);
     return status;
 }

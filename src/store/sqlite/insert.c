@@ -210,6 +210,7 @@ static void create(tx *t, pawl_op *op, int64_t tenant_id, pawl_id before)
     else live_put(t, &row);
     if (b->key) key_put(t, b, tenant_id, id, before);
     tally_count(t, row.queue_id, row.type_id, ROLLUP_DISPATCHED);
+    tally_born(t, id);
     op->result = before ? PAWL_OP_REPLACED : PAWL_OP_DONE;
     op->out_fence = row.fence;
     answer(op, &row);

@@ -43,7 +43,8 @@ typedef struct listing {
     int64_t type_id, queue_id, tenant_id;
     pawl_info **found;
     int count, limit;
-    pawl_id at; /* the last task looked at */
+    pawl_id at;             /* the last task looked at */
+    pawl_id min_id, max_id; /* nothing else was created in the time asked for */
     bool more, partial;
     int64_t until_us;
 } listing;
@@ -136,9 +137,10 @@ static bool out_of_time(const listing *l, int looked)
     return l->r->c->rc == SQLITE_INTERRUPT || (looked % 64 == 0 && mono_us() >= l->until_us);
 }
 
-/* One task looked at. false: the page is full. */
+/* One task looked at. false: the page is full, or the rest is of another time. */
 static bool look(listing *l, candidate *c, source walked)
 {
+    if (c->id < l->min_id || c->id > l->max_id) return false;
     if (matches(l, c, walked)) {
         info_more ignored;
         if (l->count == l->limit) {
@@ -189,6 +191,28 @@ static int64_t filter_name(listing *l, const char *name)
     return id;
 }
 
+/* The ids that were inserted from that hour on, or up to it: the outermost one; `nothing` if there are none. */
+static pawl_id bound(listing *l, sql_name which, int64_t us, pawl_id nothing)
+{
+    query q = query_on(l->r->c, which);
+    put_int(&q, us / PAWL_HOUR);
+    pawl_id id = query_row(&q) ? get_int_or(&q, nothing) : nothing;
+    query_end(&q);
+    return id;
+}
+
+/* Goes straight to the time asked for. */
+static void read_times(listing *l)
+{
+    const pawl_filter *f = l->f;
+    l->max_id = INT64_MAX;
+    if (f->since_us) l->min_id = bound(l, SQL_list_since, f->since_us, INT64_MAX);
+    if (f->until_us) l->max_id = bound(l, SQL_list_until, f->until_us - 1, 0);
+    if (l->min_id > l->max_id) l->impossible = true;
+    else if (f->oldest_first && l->at < l->min_id) l->at = l->min_id - 1;
+    else if (!f->oldest_first && l->at > l->max_id && l->max_id < INT64_MAX) l->at = l->max_id + 1;
+}
+
 static pawl_status read_filter(listing *l, pawl_error *err)
 {
     const pawl_filter *f = l->f;
@@ -208,6 +232,7 @@ static pawl_status read_filter(listing *l, pawl_error *err)
     if (f->cursor && !pawl_id_parse(f->cursor, &l->at))
         return err_set(err, PAWL_INVALID, "\"%s\" is not a cursor of this store: pass `next` of the page before", f->cursor);
     l->limit = f->limit > 0 ? f->limit : 100;
+    read_times(l);
     return PAWL_OK;
 }
 

@@ -55,6 +55,8 @@ static pawl_status begin(sqlite_store *s, conn *c, pawl_error *err)
     int64_t now_us = mono_us();
     c->cut_at_us = now_us + CUT_US;
     c->busy_until_us = now_us + s->lock_wait_us;
+    conn_roll_back(c); /* what could not be rolled back when it should have been */
+    query_on(c, SQL_rollback);
     query q = query_on(c, SQL_read_begin);
     query_run(&q);
     pawl_status status = conn_version_moved(c) ? migrate_check(c, s->path, err) : PAWL_OK;
@@ -67,7 +69,7 @@ static void end(conn *c)
 {
     if (!c->db) return;
     c->cut_at_us = 0;
-    if (!sqlite3_get_autocommit(c->db)) sqlite3_exec(c->db, "ROLLBACK", NULL, NULL, NULL);
+    conn_roll_back(c);
 }
 
 /* ---- small questions ----------------------------------------------------------------------------------------------------------------------- */

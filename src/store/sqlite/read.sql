@@ -93,6 +93,12 @@ SELECT state, 0, 0 FROM pawl_done WHERE id = ?;
 -- name: list_failed_one
 SELECT state, resolved_us IS NOT NULL, 0 FROM pawl_failed WHERE id = ?;
 
+-- name: list_since
+SELECT min(min_id) FROM pawl_born_hour WHERE hour >= ?;
+
+-- name: list_until
+SELECT max(max_id) FROM pawl_born_hour WHERE hour <= ?;
+
 -- name: list_body
 SELECT type_id, queue_id, coalesce(tenant_id, 0), created_us, key FROM pawl_body WHERE id = ?;
 

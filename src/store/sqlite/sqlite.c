@@ -112,8 +112,10 @@ static pawl_status check_threads(pawl_error *err)
 {
     sqlite3 *db = NULL;
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY | SQLITE_OPEN_FULLMUTEX;
-    bool safe = sqlite3_threadsafe() && sqlite3_open_v2(":memory:", &db, flags, NULL) == SQLITE_OK && sqlite3_db_mutex(db);
+    int rc = sqlite3_threadsafe() ? sqlite3_open_v2(":memory:", &db, flags, NULL) : SQLITE_OK;
+    bool safe = db && sqlite3_db_mutex(db);
     sqlite3_close(db);
+    if (rc == SQLITE_NOMEM) return err_set(err, PAWL_NO_MEMORY, "could not open SQLite: out of memory");
     if (safe) return PAWL_OK;
     return err_set(err, PAWL_UNSUPPORTED,
                    "this copy of SQLite (%s) cannot be used from several threads: link one built with "

@@ -391,6 +391,7 @@ static void step(sweeping *s)
     sweep_in_order(s, SQL_oplog_oldest, SQL_oplog_drop, call->keep_audit_us);
     sweep_nodes(s);
     sweep_rollups(s);
+    if (!call->more) run_with(s->t, SQL_born_drop, s->t->now_us / PAWL_HOUR);
     if (call->more) call->next_us = 0;
     call->expiring = expiring(s);
 }

@@ -94,6 +94,9 @@ DELETE FROM pawl_receipt WHERE id BETWEEN ? AND ?;
 -- name: receipts_stray
 DELETE FROM pawl_receipt WHERE id >> 8 NOT IN (SELECT id FROM pawl_node);
 
+-- name: born_drop
+DELETE FROM pawl_born_hour WHERE hour < ? AND NOT EXISTS (SELECT 1 FROM pawl_body WHERE id BETWEEN min_id AND max_id);
+
 -- name: rollup_oldest
 SELECT min(minute) FROM pawl_rollup;
 

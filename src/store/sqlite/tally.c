@@ -32,6 +32,7 @@ void tally_reset(tally *t)
     t->queues_count = t->nodes_count = t->slots_count = t->rollups_count = 0;
     t->queue_last = t->rollup_last = t->slot_last = 0;
     t->granted = false;
+    t->born_min = t->born_max = 0;
     for (int i = 0; i < TALLY_CHAINS; i++) t->chains[i] = -1;
 }
 
@@ -187,6 +188,23 @@ static void flush_slot(tx *x, const slot_tally *slot)
     query_run(&q);
 }
 
+void tally_born(tx *x, pawl_id id)
+{
+    tally *t = x->t;
+    if (!t->born_max || id < t->born_min) t->born_min = id;
+    if (id > t->born_max) t->born_max = id;
+}
+
+static void flush_born(tx *x)
+{
+    if (!x->t->born_max) return;
+    query q = query_on(x->c, SQL_born_add);
+    put_int(&q, x->now_us / PAWL_HOUR);
+    put_int(&q, x->t->born_min);
+    put_int(&q, x->t->born_max);
+    query_run(&q);
+}
+
 /* ---- rollups ----------------------------------------------------------------------------------------------------------------------- */
 
 static bool same_rollup(const rollup_tally *r, int64_t queue_id, int64_t type_id, rollup_outcome outcome)
@@ -257,6 +275,7 @@ void tally_flush(tx *x)
     tally *t = x->t;
     for (int i = 0; i < t->queues_count; i++) flush_queue(x, &t->queues[i]);
     for (int i = 0; i < t->slots_count; i++) flush_slot(x, &t->slots[i]);
+    flush_born(x);
     for (int i = 0; i < t->rollups_count; i++) flush_rollup(x, &t->rollups[i]);
     for (int i = 0; i < t->nodes_count; i++) flush_node(x, &t->nodes[i]);
 }

@@ -55,8 +55,9 @@ typedef struct tally {
     int slots_count, slots_room, slot_last;
     rollup_tally *rollups;
     int rollups_count, rollups_room, rollup_last;
-    int chains[TALLY_CHAINS]; /* heads of chains of rollups */
-    bool granted;             /* a lease was granted to the transaction's node */
+    int chains[TALLY_CHAINS];   /* heads of chains of rollups */
+    bool granted;               /* a lease was granted to the transaction's node */
+    pawl_id born_min, born_max; /* ids that were inserted; born_max 0: none */
 } tally;
 
 struct tx;
@@ -71,6 +72,7 @@ bool tally_paused(struct tx *x, int64_t queue_id);
 void tally_pause(struct tx *x, int64_t queue_id, bool paused);
 int64_t tally_plan(struct tx *x, int64_t queue_id, int by); /* unfinished tasks stored and planned, with these */
 void tally_lease(struct tx *x, int64_t node, int by);
+void tally_born(struct tx *x, pawl_id id);
 void tally_finished(struct tx *x, pawl_id id, pawl_state state); /* SUCCEEDED or CANCELLED */
 void tally_count(struct tx *x, int64_t queue_id, int64_t type_id, rollup_outcome outcome);
 /* With its times: how long the run waited after it fell due, and how long it took. */

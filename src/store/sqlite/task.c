@@ -254,11 +254,12 @@ static void body_stand_in(tx *t, const task_row *row)
     put_int(&q, row->id);
     put_int(&q, row->type_id);
     put_int(&q, row->queue_id);
-    put_int(&q, row->run_at_us);
+    put_int(&q, t->now_us);
     put_int(&q, row->priority);
     put_int(&q, PAWL_PENDING);
     put_int(&q, row->level);
     query_run(&q);
+    tally_born(t, row->id);
 }
 
 void unreadable_put(tx *t, const task_row *row)

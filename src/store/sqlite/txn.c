@@ -23,7 +23,7 @@ static void leave(sqlite_store *s)
 
 static void roll_back(conn *c)
 {
-    if (!sqlite3_get_autocommit(c->db)) sqlite3_exec(c->db, "ROLLBACK", NULL, NULL, NULL);
+    conn_roll_back(c);
     names_clear(&c->names);
 }
 
@@ -47,6 +47,8 @@ pawl_status tx_begin(sqlite_store *s, tx *t, const char *what, pawl_error *err)
     c->busy_until_us = mono_us() + s->lock_wait_us;
     if (!sidecar_take_turn(&s->side, c->busy_until_us)) return no_turn(s, what, err);
     names_trim(&c->names);
+    conn_roll_back(c); /* what could not be rolled back when it should have been */
+    query_on(c, SQL_rollback);
     query q = query_on(c, SQL_begin);
     pawl_status status = query_run(&q) ? check_schema(s, err) : conn_fail(c, what, s->path, err);
     if (status == PAWL_OK && c->rc) status = conn_fail(c, what, s->path, err);
