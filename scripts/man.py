@@ -88,6 +88,8 @@ def split(lines):
             block.append(line)
         elif block:
             heading = block[0] if len(block) > 1 and not block[0].startswith(" ") and block[1].startswith("  ") else None
+            if heading and "  " in heading:
+                heading, block = None, ["  " + line for line in block]  # a table with its own first column
             parts.append((heading, block[1:] if heading else block))
             block = []
     return parts
@@ -246,6 +248,16 @@ def paragraphs(lines):
     return out
 
 
+def plain(lines):
+    """Declarations without what only a compiler wants to know."""
+    out, moved = [], False
+    for line in lines:
+        moved = line.startswith("PAWL_API ") or (moved and line.startswith(" " * 9))
+        line = line[9:] if moved else line
+        out.append(re.sub(r" PAWL_PRINTF\([0-9, ]+\)", "", line))
+    return out
+
+
 def chunks(text):
     """A section's declarations: (comment or None, code lines), one for each block between empty lines."""
     text = re.sub(r"/\* clang-format (on|off) \*/\n", "", text)
@@ -278,7 +290,7 @@ def page_of_header():
             if comment:
                 out += paragraphs(comment_text(comment))
             if any(declaration):
-                out += [".PP"] + code(declaration)
+                out += [".PP"] + code(plain(declaration))
     out += [".SH SEE ALSO", ".BR pawl (1)", ".PP", "The contract for people who write a store is in the comments of", ".IR pawl/store.h ."]
     return [line for i, line in enumerate(out) if not (line == ".PP" and i and out[i - 1].startswith((".SH", ".PP", ".SS")))]
 

@@ -27,6 +27,7 @@ needs_check=(
     "command:clang-format clang-format"
     "command:sqlite3 sqlite3"
     "command:strace strace"
+    "command:groff groff-base"
     "command:ps procps"
     "command:setarch util-linux"
     "command:/usr/bin/python3 python3"

@@ -203,12 +203,17 @@ static void zsh_options(const opt *table)
         if (o->help) zsh_option(o);
 }
 
-static const char *zsh_arguments(const command *it)
+/* With no rest at all, options behind an argument would not be offered. */
+static void zsh_arguments(const command *it)
 {
-    if (strcmp(it->name, "backup") == 0) return "        '1:file:_files'\n";
-    if (strcmp(it->name, "completion") == 0) return "        '1:shell:(bash zsh fish)'\n";
-    if (it->passes_rest) return "        '*::command:_normal'\n";
-    return "        '*:argument:'\n";
+    if (strcmp(it->name, "help") == 0) {
+        printf("        '1:command:(");
+        print_first_words();
+        printf(")'\n");
+    }
+    if (strcmp(it->name, "backup") == 0) printf("        '1:file:_files'\n");
+    else if (strcmp(it->name, "completion") == 0) printf("        '1:shell:(bash zsh fish)'\n");
+    else printf("        '*: :()'\n");
 }
 
 static void zsh_words(const char *group, size_t n)
@@ -231,6 +236,9 @@ static void print_zsh(void)
            pawl_version());
     zsh_options(global_opts);
     printf("    )\n"
+           "    i=${words[(i)--]}\n"
+           "    if ((i < CURRENT)); then\n"
+           "        words=(\"${(@)words[i + 1,-1]}\")\n        ((CURRENT -= i))\n        _normal\n        return\n    fi\n"
            "    for ((i = 2; i < CURRENT; i++)); do\n"
            "        word=${words[i]}\n"
            "        if [[ -n $waits ]]; then waits=''; continue; fi\n"
@@ -245,7 +253,8 @@ static void print_zsh(void)
     printf(") ;;\n           *) break ;;\n           esac ;;\n        esac\n    done\n"
            "    case $command in\n    '')\n        words_now=(\n");
     zsh_words(NULL, 0);
-    printf("        )\n        if [[ $PREFIX == -* ]]; then _arguments \"$every[@]\"; else _describe command words_now; fi\n        return ;;\n");
+    printf(
+        "        )\n        if [[ $PREFIX == -* ]]; then _arguments \"$every[@]\"; else _describe command words_now; fi\n        return ;;\n");
     for (const command *it = commands; it->name; it++) {
         if (!shown(it) || !it->name[first_word(it)] || !opens_group(it)) continue;
         printf("    %.*s)\n        words_now=(\n", (int)first_word(it), it->name);
@@ -256,14 +265,13 @@ static void print_zsh(void)
         if (!shown(it)) continue;
         printf("    '%s') specs=(\n", it->name);
         zsh_options(it->opts);
-        fputs(zsh_arguments(it), stdout);
+        zsh_arguments(it);
         printf("        ) ;;\n");
     }
     printf("    esac\n"
-           "    local parts=(${=command})\n"
            "    words=(pawl \"${(@)words[i + 1,-1]}\")\n"
            "    ((CURRENT -= i - 1))\n"
-           "    _arguments -s \"$specs[@]\" \"$every[@]\"\n"
+           "    _arguments \"$specs[@]\" \"$every[@]\"\n"
            "}\n\n_pawl \"$@\"\n");
 }
 

@@ -15,11 +15,10 @@ const char help_migrate_up[] =
     "\n"
     "Examples\n"
     "  pawl migrate up --dry-run          see what would be done\n";
-const char help_migrate_sql[] =
-    "For reading. `pawl migrate up` applies it, and records the number of the schema with it.\n"
-    "\n"
-    "Examples\n"
-    "  pawl migrate sql --all | less\n";
+const char help_migrate_sql[] = "For reading. `pawl migrate up` applies it, and records the number of the schema with it.\n"
+                                "\n"
+                                "Examples\n"
+                                "  pawl migrate sql --all | less\n";
 
 static bool dry_run, all;
 
@@ -94,7 +93,8 @@ static void say_what_to_do(const pawl_schema *s)
         printf("Update this program: it knows schema %lld, and the store needs at least %lld.\n", (long long)s->known,
                (long long)s->min_reader);
     else if (s->closing) printf("Stop the programs that are older than this one, then run: pawl migrate up\n");
-    else if (s->pending > 0 && s->stored == 0) printf("The store is empty: the first program that writes to it brings the schema.\n");
+    else if (s->pending > 0 && s->stored == 0)
+        printf("The store is empty: the first program that writes to it brings the schema.\n");
     else if (s->pending > 0) printf("The next program that opens the store to write brings it there; so does: pawl migrate up\n");
     else if (s->stored > s->known) printf("The store is newer than this build, which can use it all the same. Nothing to do.\n");
     else printf("Nothing to do.\n");
@@ -162,8 +162,8 @@ int cmd_migrate_sql(cli *c)
     for (size_t i = 0; i < s->count; i++) {
         const pawl_migration *m = &s->migrations[i];
         if (!m->pending && !all) continue;
-        printf("%s-- %04d_%s: %s, %s\n%s", shown++ ? "\n" : "", m->number, m->name, m->expanding ? "expanding" : "closes older programs out",
-               m->pending ? "pending" : "applied", m->sql);
+        printf("%s-- %04d_%s: %s, %s\n%s", shown++ ? "\n" : "", m->number, m->name,
+               m->expanding ? "expanding" : "closes older programs out", m->pending ? "pending" : "applied", m->sql);
     }
     if (!shown) fprintf(stderr, "nothing is pending%s\n", s->count ? "; --all shows everything" : "");
     pawl_schema_free(s);

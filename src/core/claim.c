@@ -191,6 +191,7 @@ static void want_answered(core *c, const pawl_want *w, queue *q, int64_t store_n
     bool stirred = q->stirred && !CANARY(STIR_IGNORED);
     q->stirred = false;
     q->paused = w->paused;
+    if (w->paused) run_release_queue(c, q); /* claimed before the pause */
     q->hungry = stirred || (w->more && w->got > 0);
     q->caught_up = !stirred && !w->more && !w->paused;
     int64_t in_us = w->next_due_us > store_now_us ? w->next_due_us - store_now_us : 0;

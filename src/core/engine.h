@@ -239,9 +239,10 @@ void run_adopt(core *c, core_task *t, int queue); /* a lease is ours: READY */
 void run_ready(core *c);                          /* start what can start */
 void run_op_answered(core *c, core_task *t, int64_t store_now_us);
 void run_stop(core *c, core_task *t, pawl_stop_reason reason);
-void run_cancel(core *c, core_task *t); /* its cancel was asked */
-void run_lose(core *c, core_task *t);   /* its lease is gone */
-void run_release_ready(core *c);        /* give back what never started */
+void run_cancel(core *c, core_task *t);    /* its cancel was asked */
+void run_lose(core *c, core_task *t);      /* its lease is gone */
+void run_release_queue(core *c, queue *q); /* give back what never started */
+void run_release_ready(core *c);           /* give back what never started */
 void run_timer(core *c, core_task *t);
 core_task *run_find(const core *c, pawl_id id);
 

@@ -172,6 +172,7 @@ static void queue_result(core *c, const pawl_op *op)
     if (q < 0) return;
     c->queues[q].paused = op->u.queue.pause;
     c->queues[q].caught_up = false;
+    if (op->u.queue.pause) run_release_queue(c, &c->queues[q]);
     if (!op->u.queue.pause) c->queues[q].hungry = c->queues[q].stirred = true;
 }
 

@@ -177,15 +177,18 @@ static void cancel_unstarted(core *c, core_task *t)
     send(c, t, PAWL_OP_FINISH);
 }
 
+void run_release_queue(core *c, queue *q)
+{
+    list *node;
+    while (c->policies && (node = list_pop(&q->ready))) {
+        q->ready_count--;
+        release(c, container_of(node, core_task, link), -1);
+    }
+}
+
 void run_release_ready(core *c)
 {
-    for (int i = 0; i < c->queues_count && c->policies; i++) {
-        list *node;
-        while ((node = list_pop(&c->queues[i].ready))) {
-            c->queues[i].ready_count--;
-            release(c, container_of(node, core_task, link), -1);
-        }
-    }
+    for (int i = 0; i < c->queues_count; i++) run_release_queue(c, &c->queues[i]);
 }
 
 /* ---- starting ------------------------------------------------------------------------------------------------------------------------ */

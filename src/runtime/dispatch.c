@@ -48,7 +48,8 @@ void dispatch_insert(pawl_op *op, const pawl_task *task, pawl_body *body)
 
 static pawl_receipt receipt_of(const pawl_op *op, pawl_status status)
 {
-    if (status == PAWL_UNKNOWN) return (pawl_receipt){.status = status, .id = op->id}; /* the store may be writing the result now */
+    if (status == PAWL_UNKNOWN)
+        return (pawl_receipt){.status = status, .id = op->id}; /* the store may be writing the result now */
     switch (op->result) {
     case PAWL_OP_DONE: return (pawl_receipt){PAWL_OK, PAWL_CREATED, op->out_id};
     case PAWL_OP_EXISTING: return (pawl_receipt){PAWL_OK, PAWL_EXISTING, op->out_id};

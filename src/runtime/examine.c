@@ -39,19 +39,20 @@ static void find_schema(exam *e, const pawl_schema *s)
     if (!s->known) {
         pawl_find(e->f, check, PAWL_VERDICT_OK, "Stores of this kind have no schema.");
     } else if (!s->fits) {
-        pawl_find(e->f, check, PAWL_VERDICT_ACT, "The store has schema %lld, written by pawl %s; this is pawl %s, which knows schema %lld.",
-                  stored, s->written_by, PAWL_VERSION, known);
+        pawl_find(e->f, check, PAWL_VERDICT_ACT,
+                  "The store has schema %lld, written by pawl %s; this is pawl %s, which knows schema %lld.", stored,
+                  s->written_by, PAWL_VERSION, known);
         pawl_advise(e->f, "Update this program to at least that version.");
     } else if (s->closing) {
-        pawl_find(e->f, check, PAWL_VERDICT_ACT, "The store has schema %lld; this program needs %lld, which older programs cannot use.",
-                  stored, known);
+        pawl_find(e->f, check, PAWL_VERDICT_ACT,
+                  "The store has schema %lld; this program needs %lld, which older programs cannot use.", stored, known);
         pawl_advise(e->f, "Stop the older programs, then run: pawl migrate up");
     } else if (s->pending > 0) {
         pawl_find(e->f, check, PAWL_VERDICT_WARN, "The store has schema %lld; this program has %lld.", stored, known);
         pawl_advise(e->f, "The next program that opens the store to write brings it there, and so does: pawl migrate up");
     } else if (s->stored > s->known) {
-        pawl_find(e->f, check, PAWL_VERDICT_OK, "Schema %lld, newer than the %lld of this program, which can use it all the same.", stored,
-                  known);
+        pawl_find(e->f, check, PAWL_VERDICT_OK,
+                  "Schema %lld, newer than the %lld of this program, which can use it all the same.", stored, known);
     } else {
         pawl_find(e->f, check, PAWL_VERDICT_OK, "Schema %lld, the one this program has.", stored);
     }
@@ -80,13 +81,15 @@ static void find_stale_leases(exam *e)
         const pawl_node_info *n = &e->nodes->nodes[i];
         if (!is_stale(e, n)) continue;
         found = true;
-        pawl_find(e->f, check, others ? PAWL_VERDICT_WARN : PAWL_VERDICT_ACT, "Node %lld (%s, process %lld) %s and holds %lld task%s.",
-                  (long long)n->id, n->name, (long long)n->pid, n->alive ? "stands still" : "is gone", (long long)n->leases, plural(n->leases));
+        pawl_find(e->f, check, others ? PAWL_VERDICT_WARN : PAWL_VERDICT_ACT,
+                  "Node %lld (%s, process %lld) %s and holds %lld task%s.", (long long)n->id, n->name, (long long)n->pid,
+                  n->alive ? "stands still" : "is gone", (long long)n->leases, plural(n->leases));
         if (others) pawl_advise(e->f, "The living nodes take them over, each when its lease is over.");
         else pawl_advise(e->f, "Start a node: there is none that could take them over.");
     }
-    if (!found) pawl_find(e->f, check, PAWL_VERDICT_OK, "No node holds tasks beyond its lease; %lld live%s.", (long long)living(e),
-                          living(e) == 1 ? "s" : "");
+    if (!found)
+        pawl_find(e->f, check, PAWL_VERDICT_OK, "No node holds tasks beyond its lease; %lld node%s alive.", (long long)living(e),
+                  living(e) == 1 ? " is" : "s are");
 }
 
 /* ---- queues ---------------------------------------------------------------------------------------------------------------- */
@@ -110,7 +113,8 @@ static picked pick(const exam *e, bool (*is)(const pawl_queue_info *q))
         if (!is(q)) continue;
         p.tasks += q->due ? q->due : q->pending;
         if (q->oldest_due_us && (!p.oldest_us || q->oldest_due_us < p.oldest_us)) p.oldest_us = q->oldest_due_us;
-        if (len + strlen(q->name) + 8 < sizeof p.names) snprintf(p.names + len, sizeof p.names - len, "%s\"%s\"", p.queues ? ", " : "", q->name);
+        if (len + strlen(q->name) + 8 < sizeof p.names)
+            snprintf(p.names + len, sizeof p.names - len, "%s\"%s\"", p.queues ? ", " : "", q->name);
         else if (len + 5 < sizeof p.names) strcpy(p.names + len, ", ...");
         p.queues++;
     }
@@ -124,13 +128,14 @@ static void find_unserved(exam *e)
     char age[DURATION_TEXT];
     if (now.queues) {
         duration_format(e->now_us > now.oldest_us ? e->now_us - now.oldest_us : 0, age, sizeof age);
-        pawl_find(e->f, check, PAWL_VERDICT_ACT, "No living node serves queue%s %s: %lld task%s %s due, for up to %s.", plural(now.queues),
-                  now.names, (long long)now.tasks, plural(now.tasks), now.tasks == 1 ? "is" : "are", age);
-        pawl_advise(e->f, "Start a program that serves %s, for example: pawl work --queue NAME -- COMMAND", now.queues == 1 ? "it" : "them");
+        pawl_find(e->f, check, PAWL_VERDICT_ACT, "No living node serves queue%s %s: %lld task%s %s due, for up to %s.",
+                  plural(now.queues), now.names, (long long)now.tasks, plural(now.tasks), now.tasks == 1 ? "is" : "are", age);
+        pawl_advise(e->f, "Start a program that serves %s, for example: pawl work --queue NAME -- COMMAND",
+                    now.queues == 1 ? "it" : "them");
     }
     if (later.queues) {
-        pawl_find(e->f, check, PAWL_VERDICT_WARN, "No living node serves queue%s %s; %lld task%s will fall due there.", plural(later.queues),
-                  later.names, (long long)later.tasks, plural(later.tasks));
+        pawl_find(e->f, check, PAWL_VERDICT_WARN, "No living node serves queue%s %s; %lld task%s will fall due there.",
+                  plural(later.queues), later.names, (long long)later.tasks, plural(later.tasks));
         pawl_advise(e->f, "Start a program that serves %s before then.", later.queues == 1 ? "it" : "them");
     }
     if (!now.queues && !later.queues) pawl_find(e->f, check, PAWL_VERDICT_OK, "Every queue with tasks is served.");
@@ -181,25 +186,30 @@ static pawl_status find_long_runs(exam *e, pawl_error *err)
     char id[PAWL_ID_TEXT], age[DURATION_TEXT];
     pawl_id_format(longest, id);
     duration_format(e->now_us - since_us, age, sizeof age);
-    pawl_find(e->f, "long_runs", PAWL_VERDICT_WARN, "%lld task%s %s run for more than 15 minutes without a timeout or progress; %s for %s.",
-              (long long)count, plural(count), count == 1 ? "has" : "have", id, age);
-    pawl_advise(e->f, "See what it does: pawl tasks show %s. A timeout, or a report of progress now and then, tells a long run from a hung one.",
-                id);
+    pawl_find(e->f, "long_runs", PAWL_VERDICT_WARN,
+              "%lld task%s %s run for more than 15 minutes without a timeout or progress; %s for %s.", (long long)count,
+              plural(count), count == 1 ? "has" : "have", id, age);
+    pawl_advise(
+        e->f,
+        "See what it does: pawl tasks show %s. A timeout, or a report of progress now and then, tells a long run from a hung one.",
+        id);
     return PAWL_OK;
 }
 
 static void find_dead_letters(exam *e)
 {
-    static const char check[] = "dead_letters", look[] = "Look at them: pawl dead list. Then run them again, or acknowledge them.";
+    static const char check[] = "dead_letters",
+                      look[] = "Look at them: pawl dead list. Then run them again, or acknowledge them.";
     const pawl_stats *s = e->stats;
     long long dead = s->dead, fresh = s->failed, fine = s->succeeded;
-    if (fresh > 10 && fresh > fine) {
-        pawl_find(e->f, check, PAWL_VERDICT_ACT, "More tasks fail than succeed: %lld to %lld in the last hour; %lld dead letter%s in all.", fresh, fine,
-                  dead, plural(dead));
+    if (dead > 0 && fresh > 10 && fresh > fine) {
+        pawl_find(e->f, check, PAWL_VERDICT_ACT,
+                  "More tasks fail than succeed: %lld to %lld in the last hour; %lld dead letter%s in all.", fresh, fine, dead,
+                  plural(dead));
         pawl_advise(e->f, "%s", look);
     } else if (dead > 0 && fresh > 0) {
-        pawl_find(e->f, check, PAWL_VERDICT_WARN, "%lld dead letter%s, and growing: %lld task%s failed in the last hour.", dead, plural(dead),
-                  fresh, plural(fresh));
+        pawl_find(e->f, check, PAWL_VERDICT_WARN, "%lld dead letter%s, and growing: %lld task%s failed in the last hour.", dead,
+                  plural(dead), fresh, plural(fresh));
         pawl_advise(e->f, "%s", look);
     } else if (dead > 0) {
         pawl_find(e->f, check, PAWL_VERDICT_WARN, "%lld dead letter%s, none of the last hour.", dead, plural(dead));

@@ -123,10 +123,12 @@ void step_tick(runtime *rt, core_time now)
 void step_inputs(runtime *rt, input *in)
 {
     core_time now = runtime_now(rt);
+    core_hold(rt->core); /* what arrived together goes into one commit */
     for (input *next; in; in = next) {
         next = in->next;
         feed(rt, now, in);
     }
+    core_go(rt->core, now);
     if (step_deadline(rt) <= now.mono_us && loop_may_step(rt)) step_tick(rt, now);
     do {
         carry_out(rt);

@@ -267,6 +267,30 @@ static void a_running_task_is_told_of_its_cancel(void **state)
     assert_int_equal(drive_state(d, d->answers[0].id), PAWL_CANCELLED);
 }
 
+static void a_pause_gives_back_what_never_started(void **state)
+{
+    drive *d = begin(state, 1);
+    drive_start(d);
+    for (int i = 0; i < 200; i++) { /* fast enough for prefetch */
+        drive_dispatch(d, "t", NULL, 0);
+        drive_dispatch(d, "t", NULL, 0);
+        while (d->runs_count > 0) drive_end(d, 0, ok);
+        drive_advance(d, 100);
+    }
+    int first = d->answers_count;
+    for (int i = 0; i < 5; i++) drive_dispatch(d, "t", NULL, 0);
+    assert_int_equal(drive_state(d, d->answers[first + 4].id), PAWL_LEASED); /* held ready here */
+    core_request *r = core_request_new(d->core, 1);
+    r->ops[0].kind = PAWL_OP_QUEUE;
+    r->ops[0].u.queue.queue = "default";
+    r->ops[0].u.queue.pause = true;
+    core_submit(d->core, drive_now(d), r);
+    drive_go(d);
+    drive_end(d, 0, ok);
+    assert_int_equal(d->runs_count, 0);
+    for (int i = 1; i < 5; i++) assert_int_equal(drive_state(d, d->answers[first + i].id), PAWL_PENDING);
+}
+
 static void a_drain_gives_back_what_never_started(void **state)
 {
     drive *d = begin(state, 1);
@@ -359,6 +383,7 @@ int main(void)
         TEST(idle_means_no_deadline),
         TEST(a_claim_without_an_answer_is_reconciled),
         TEST(a_running_task_is_told_of_its_cancel),
+        TEST(a_pause_gives_back_what_never_started),
         TEST(a_drain_gives_back_what_never_started),
         TEST(a_stop_asks_after_the_grace_and_interruptions_cost_nothing),
         TEST(a_stop_tells_of_the_stuck),

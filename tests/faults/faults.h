@@ -72,7 +72,7 @@ typedef enum answer { ANSWER_OK = 1, ANSWER_UNKNOWN, ANSWER_NO } answer;
 
 typedef struct entry { /* one task somebody wanted to have */
     char tag[24];      /* unique; stored with the task as created_by and headers */
-    answer answer;
+    answer answer;     /* UNKNOWN: also while the call is under way */
     pawl_id id;        /* 0: never told */
     pawl_state must;   /* told by a hook or by a call that it ended so; 0: not told */
     bool shared;       /* keyed or retried: its tag says nothing */
@@ -113,6 +113,7 @@ typedef struct world {
     pawl_run *deferred[DEFERRED_MAX];
     int deferred_count;
     bool handlers_known;
+    bool one_shot;      /* its ids are drawn inside the transaction: an unknown outcome has none */
     bool settling;      /* handlers take the short way */
     int calls;          /* of pawl that were tried */
     char problem[800];  /* the first thing that is wrong; empty: nothing */
@@ -139,7 +140,8 @@ void world_recover(world *w);    /* nothing fails any more: the same engine must
 void world_judge(world *w);      /* a new engine finds what the ledger says, runs it all, and the rows are sound */
 void judge_ledger(world *w);     /* the open engine agrees with the ledger */
 void judge_settled(world *w);    /* and everything has ended */
-void judge_rows(world *w);       /* SQLite: integrity, and tables that agree with each other */
+void judge_integrity(world *w);  /* SQLite's own check */
+void judge_rows(world *w);       /* that, and tables that agree with each other */
 
 /* ---- scenes --------------------------------------------------------------------------------------------------------------------- */
 
@@ -154,7 +156,8 @@ typedef struct scene {
 extern const scene scenes[];
 extern const int scenes_count;
 
-void story_act(world *w); /* all of a task's life in one piece, for the loss of power */
+void story_act(world *w);             /* all of a task's life in one piece, for the loss of power */
+extern void (*story_moment)(void);    /* called where everything said so far is in the ledger */
 
 bool handlers_register(world *w);
 

@@ -10,7 +10,7 @@ entry *ledger_new(ledger *l, const char *kind)
         abort();
     }
     entry *e = &l->entries[l->count++];
-    *e = (entry){.answer = ANSWER_NO};
+    *e = (entry){.answer = ANSWER_UNKNOWN};
     snprintf(e->tag, sizeof e->tag, "%.8s-%d", kind, l->count);
     return e;
 }
@@ -206,13 +206,26 @@ static void check_integrity(world *w, sqlite3 *db)
     sqlite3_finalize(st);
 }
 
-void judge_rows(world *w)
+static sqlite3 *open_file(world *w)
 {
     sqlite3 *db = NULL;
     if (sqlite3_open(w->path, &db) != SQLITE_OK) problem(w, "could not open the file: %s", sqlite3_errmsg(db));
     sqlite3_wal_autocheckpoint(db, 0);
     sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_busy_timeout(db, 5000);
+    return db;
+}
+
+void judge_integrity(world *w)
+{
+    sqlite3 *db = open_file(w);
+    check_integrity(w, db);
+    sqlite3_close(db);
+}
+
+void judge_rows(world *w)
+{
+    sqlite3 *db = open_file(w);
     check_integrity(w, db);
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (!(rules[i].not_swept && w->book->swept)) check_rule(w, db, &rules[i]);

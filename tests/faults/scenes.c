@@ -59,7 +59,7 @@ static void send_async(world *w)
 {
     entry *e = ledger_new(w->book, "ok");
     pawl_task task = {.type = "ok", .payload = pawl_str("{\"n\":1}"), .created_by = e->tag, .headers = e->tag};
-    TRY(pawl_dispatch_async(w->p, &task, note_async, e, &w->err));
+    if (!TRY(pawl_dispatch_async(w->p, &task, note_async, e, &w->err))) e->answer = ANSWER_NO;
 }
 
 static void send_bulk(world *w)
@@ -267,6 +267,7 @@ static void send_in_transaction(world *w, const char *end)
     pawl_receipt r = {0};
     pawl_task task = {.type = "ok", .payload = pawl_str("{\"n\":1}"), .created_by = e->tag, .headers = e->tag};
     e->transaction = true;
+    e->answer = ANSWER_NO;
     if (!host_exec(w, "BEGIN IMMEDIATE")) return;
     bool sent = host_exec(w, "INSERT INTO business DEFAULT VALUES") && TRY(pawl_dispatch_sqlite(w->p, w->host, &task, &r, &w->err));
     bool ended = host_exec(w, end);
@@ -393,23 +394,55 @@ static void act_rescue(world *w)
 
 /* ---- all in one ----------------------------------------------------------------------------------------------------------------- */
 
+void (*story_moment)(void);
+
+static void moment(void)
+{
+    if (story_moment) story_moment();
+}
+
+/* A checkpoint, and a WAL that begins anew. */
+static void open_again(world *w)
+{
+    world_finish_deferred(w);
+    world_close(w, true);
+    moment();
+    prepare_started(w);
+}
+
+static void change_minds(world *w)
+{
+    entry *later = world_send(w, "ok", (pawl_task){.delay_us = PAWL_HOUR});
+    moment();
+    if (later && TRY(pawl_cancel(w->p, later->id, "ann", &w->err))) world_cancelled(w, later);
+    moment();
+    retry_one(w, finished(w, "fail", PAWL_FAILED));
+    moment();
+    pause_side(w);
+    world_send(w, "snooze", (pawl_task){0});
+    moment();
+    resume_side(w);
+}
+
 void story_act(world *w)
 {
     prepare_started(w);
     act_dispatch(w);
+    moment();
     send_some(w);
+    moment();
     act_run(w);
-    entry *later = world_send(w, "ok", (pawl_task){.delay_us = PAWL_HOUR});
-    if (later && TRY(pawl_cancel(w->p, later->id, "ann", &w->err))) world_cancelled(w, later);
-    retry_one(w, finished(w, "fail", PAWL_FAILED));
-    pause_side(w);
-    world_send(w, "snooze", (pawl_task){0});
-    resume_side(w);
+    open_again(w);
+    change_minds(w);
     world_advance(w, PAWL_MINUTE);
+    moment();
+    open_again(w);
     act_sweep(w);
     world_send(w, "spawn", (pawl_task){0});
     world_advance(w, PAWL_MINUTE);
+    moment();
     world_close(w, true);
+    moment();
 }
 
 const scene scenes[] = {

@@ -91,6 +91,7 @@ bool world_open(world *w, pawl_options options)
     options.log = be_silent;
     options.seed = 1;
     w->handlers_known = false;
+    w->one_shot = options.one_shot;
     w->deferred_count = 0;
     return TRY(pawl_open(&options, &w->p, &w->err));
 }
@@ -119,10 +120,10 @@ void world_close(world *w, bool must)
 
 void world_advance(world *w, int64_t us)
 {
-    TRY(pawl_advance(w->p, us, NULL, &w->err));
-    w->book->now_us = pawl_now(w->p);
     w->book->gone_us += us;
     if (w->book->gone_us > 23 * PAWL_HOUR) w->book->swept = true;
+    TRY(pawl_advance(w->p, us, NULL, &w->err));
+    w->book->now_us = pawl_now(w->p);
 }
 
 static void note_answer(world *w, entry *e, pawl_status status, const pawl_receipt *r)
@@ -130,7 +131,7 @@ static void note_answer(world *w, entry *e, pawl_status status, const pawl_recei
     e->answer = status == PAWL_OK ? ANSWER_OK : status == PAWL_UNKNOWN ? ANSWER_UNKNOWN : ANSWER_NO;
     if (e->answer == ANSWER_NO) return;
     e->id = r->id;
-    if (!r->id) problem(w, "%s: %s without an id", e->tag, pawl_status_name(status));
+    if (!r->id && !w->one_shot) problem(w, "%s: %s without an id", e->tag, pawl_status_name(status));
 }
 
 entry *world_send(world *w, const char *type, pawl_task task)

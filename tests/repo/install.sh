@@ -10,7 +10,10 @@ root=$dir/stage$prefix
 pc=$(find "$root" -name pawl.pc)
 lib=$(dirname "$(dirname "$pc")")
 
-for file in "$root/bin/pawl" "$root/include/pawl.h" "$root/include/pawl/store.h" "$lib/libpawl.a" "$lib/libpawl.so" "$lib/libpawl.so.0"; do
+for file in "$root/bin/pawl" "$root/include/pawl.h" "$root/include/pawl/store.h" "$lib/libpawl.a" "$lib/libpawl.so" "$lib/libpawl.so.0" \
+    "$root/share/man/man1/pawl.1" "$root/share/man/man1/pawl-doctor.1" "$root/share/man/man3/pawl.3" \
+    "$root/share/bash-completion/completions/pawl" "$root/share/zsh/site-functions/_pawl" \
+    "$root/share/fish/vendor_completions.d/pawl.fish"; do
     [ -e "$file" ] || { echo "not installed: ${file#"$dir/stage"}"; exit 1; }
 done
 

@@ -40,7 +40,7 @@ static int new_item(sim *s)
                 .poison = s->phase == PHASE_CHAOS && chance(s, s->plan.poison)};
     if (chance(s, 250)) i->delay_us = between(s, 1, 3 * s->plan.lease_us);
     if (chance(s, 300)) i->max_attempts = (int)between(s, 1, 4);
-    if (chance(s, 100)) i->timeout_us = between(s, 5 * PAWL_MILLISECOND, s->plan.lease_us);
+    if (chance(s, s->plan.timeouts)) i->timeout_us = between(s, 5 * PAWL_MILLISECOND, s->plan.lease_us);
     return s->items_count++;
 }
 

@@ -89,9 +89,9 @@ static void add_queues(sim_node *n, bool all)
     sim *s = n->sim;
     for (int q = 0; q < QUEUES; q++) {
         bool serve = all || s->plan.alike || q == (n->index + n->life) % QUEUES || chance(s, 500);
-        int workers = (int)between(s, 1, 4), capacity = (int)between(s, 1, s->plan.hot ? 16 : 8);
-        int64_t limit = s->plan.depth_limits && chance(s, 500) ? between(s, 8, 30) : 0;
-        pawl_full full = (pawl_full)between(s, PAWL_FULL_WAIT, PAWL_FULL_REJECT);
+        int workers = (int)between(s, 1, 4), capacity = (int)between(s, 1, chance(s, 500) ? 3 : 16);
+        int64_t limit = s->plan.depth_limits && chance(s, 700) ? between(s, 1, 10) : 0;
+        pawl_full full = chance(s, 600) ? PAWL_FULL_WAIT : (pawl_full)between(s, PAWL_FULL_WAIT, PAWL_FULL_REJECT);
         n->workers[q] = serve ? workers : 0;
         n->capacity[q] = serve ? capacity : 0;
         core_queue_config config = {.name = queue_names[q],

@@ -56,6 +56,7 @@ typedef struct plan {
     int64_t lease_us;   /* typical */
     int64_t latency_us; /* typical, of the store */
     int64_t step_us;    /* mode b: typical, between two steps of a transaction */
+    bool sparse;        /* hardly anything to do, many failures: nothing else repairs what went wrong */
     bool hot;           /* few queues, few keys, much to do at once */
     bool alike;         /* every node serves everything */
     int queues, keys;   /* in use */
@@ -72,6 +73,7 @@ typedef struct plan {
     int key_share;                                             /* of 1000 tasks, how many have a key */
     int lanes;
     bool tiny_batches, depth_limits, one_shots;
+    int timeouts;  /* of 1000 tasks */
     int no_memory; /* of 1000 allocations of a core, how many fail */
 } plan;
 
@@ -180,12 +182,13 @@ struct sim_node {
 };
 
 /* What happened, for the summary: a simulator that never meets a fault proves nothing. */
-#define STATS_TABLE(X)                                                                                                     \
-    X(CALLS, "store calls")                                                                                                \
-    X(TASKS, "tasks stored") X(BORN, "born leased") X(RUNS, "runs") X(STALE, "stale operations")                           \
-        X(REPLAYS, "batches answered from receipts") X(UNKNOWN, "unknown answers to callers") X(RESCUES, "leases rescued") \
-            X(POISONED, "poisoned tasks") X(TAKEN_BACK, "leases taken back") X(RETURNED, "unknown leases given back")      \
-                X(OVERLAPS, "runs outlived by their lease") X(CRASHES, "crashes") X(SLEEPS, "sleeps") X(STOPS, "stops")    \
+#define STATS_TABLE(X)                                                                                                  \
+    X(CALLS, "store calls")                                                                                             \
+    X(TASKS, "tasks stored")                                                                                            \
+    X(BORN, "born leased") X(RUNS, "runs") X(STALE, "stale operations") X(REPLAYS, "batches answered from receipts")    \
+        X(UNKNOWN, "unknown answers to callers") X(RESCUES, "leases rescued") X(POISONED, "poisoned tasks")             \
+            X(TAKEN_BACK, "leases taken back") X(RETURNED, "unknown leases given back")                                 \
+                X(OVERLAPS, "runs outlived by their lease") X(CRASHES, "crashes") X(SLEEPS, "sleeps") X(STOPS, "stops") \
                     X(OUTAGES, "outages") X(WAITS, "lock waits") X(DEADLOCKS, "deadlocks") X(NUMBERS, "node numbers taken")
 
 typedef enum stat {

@@ -232,13 +232,14 @@ static int sometimes(sim *s, int per_mille, int most) { return chance(s, per_mil
 
 static void plan_calls(sim *s, plan *p)
 {
-    p->before = sometimes(s, 400, 120);
-    p->after = sometimes(s, 400, 120);
-    p->nothing = sometimes(s, 400, 120);
-    p->lost = sometimes(s, 400, 60);
-    p->late = sometimes(s, 400, 60);
-    p->slow = sometimes(s, 400, 80);
-    p->killed = sometimes(s, 400, 80);
+    int much = p->sparse ? 3 : 1;
+    p->before = sometimes(s, 400, 120 * much);
+    p->after = sometimes(s, 400, 120 * much);
+    p->nothing = sometimes(s, 400, 120 * much);
+    p->lost = sometimes(s, 400, 60 * much);
+    p->late = sometimes(s, 400, 60 * much);
+    p->slow = sometimes(s, 400, 80 * much);
+    p->killed = sometimes(s, 400, 80 * much);
     p->outages = sometimes(s, 300, 4);
     p->outage_all = chance(s, 500);
     p->crashes = sometimes(s, 400, 6);
@@ -262,7 +263,9 @@ static void plan_load(sim *s, plan *p)
     p->keep_sessions = chance(s, 400);
     p->noisy_wakes = chance(s, 300);
     p->tiny_batches = chance(s, 300);
-    p->depth_limits = !s->rows && chance(s, 150);
+    p->depth_limits = !s->rows && chance(s, 250);
+    if (p->depth_limits) p->bulks = 0; /* one that can never fit waits for ever */
+    p->timeouts = sometimes(s, 400, 500);
     p->one_shots = chance(s, 200);
     p->no_memory = sometimes(s, 150, 40);
 }
@@ -277,9 +280,14 @@ static void plan_seed(sim *s)
     p->latency_us = latencies_us[rng_below(&s->random, 4)];
     p->chaos_us = p->lease_us * between(s, 3, 12);
     p->step_us = 1 + p->latency_us / between(s, 1, 40);
-    p->hot = chance(s, 350);
-    p->alike = p->hot || chance(s, 400);
-    p->asks = (int)(p->hot ? between(s, 40, 160) : between(s, 5, 60));
+    p->sparse = chance(s, 350);
+    p->hot = !p->sparse && chance(s, 500);
+    p->alike = p->hot || p->sparse || chance(s, 400);
+    p->asks = (int)(p->hot ? between(s, 40, 160) : p->sparse ? between(s, 1, 10) : between(s, 5, 60));
+    if (p->sparse) {
+        p->nodes = (int)between(s, 1, 2);
+        p->chaos_us = p->lease_us * between(s, 1, 5);
+    }
     p->queues = (int)between(s, 1, QUEUES);
     p->keys = (int)between(s, 1, KEYS);
     p->lanes = chance(s, 500) ? 1 : (int)between(s, 1, LANES_MAX);
@@ -291,8 +299,8 @@ static void plan_seed(sim *s)
          p->nothing, p->lost, p->late, p->slow, p->killed);
     NOTE(s, NULL, "in all: outages %d crashes %d sleeps %d jumps %d stops %d drains %d; poison %d keys %d", p->outages,
          p->crashes, p->sleeps, p->jumps, p->stops, p->drains, p->poison, p->key_share);
-    NOTE(s, NULL, "of 1000: allocations failing %d, long runs %d, deaf %d, give-ups %d; hot %d", p->no_memory, p->long_runs,
-         p->rude, p->give_ups, p->hot);
+    NOTE(s, NULL, "of 1000: allocations failing %d, long runs %d, deaf %d, give-ups %d; hot %d, sparse %d", p->no_memory,
+         p->long_runs, p->rude, p->give_ups, p->hot, p->sparse);
 }
 
 /* ---- phases ---------------------------------------------------------------------------------------------------------------- */

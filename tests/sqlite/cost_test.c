@@ -162,6 +162,53 @@ static void an_idle_sweep_costs_nothing(void **state)
     store_close(s);
 }
 
+static int64_t reader_steps(pawl_store *store)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < SQL_COUNT; i++) {
+        sqlite3_stmt *st = inside(store)->readers[0].conn.stmts[i];
+        if (st) sum += sqlite3_stmt_status(st, SQLITE_STMTSTATUS_VM_STEP, 1);
+    }
+    return sum;
+}
+
+static size_t list_all(place *p, pawl_store *s, pawl_filter filter)
+{
+    filter.limit = 100;
+    pawl_query query = {.kind = PAWL_QUERY_LIST, .filter = &filter};
+    assert_ok(p, store_read(s, &query, p->arena, &p->err));
+    assert_null(query.page->next);
+    return query.page->count;
+}
+
+/* A list of some time does not look at all that was created before and after it. */
+static void a_list_of_an_hour_costs_what_the_hour_holds(void **state)
+{
+    place *p = *state;
+    pawl_store *s = open_store(p);
+    int64_t start_us = p->clock.now_us / PAWL_HOUR * PAWL_HOUR;
+    const int counts[] = {10000, 7, 10000};
+    for (int i = 0; i < 3; i++) {
+        p->clock.now_us = start_us + i * PAWL_HOUR;
+        p->last_id = (p->clock.now_us / 1000 - PAWL_EPOCH_MS) << 22;
+        insert_many(p, s, (many){.count = counts[i]});
+    }
+    for (int oldest_first = 0; oldest_first < 2; oldest_first++) {
+        pawl_filter filter = {.since_us = start_us + PAWL_HOUR, .until_us = start_us + 2 * PAWL_HOUR, .oldest_first = oldest_first};
+        reader_steps(s);
+        assert_int_equal(list_all(p, s, filter), 7);
+        assert_true(reader_steps(s) < 5000);
+        filter.state = "pending";
+        assert_int_equal(list_all(p, s, filter), 7);
+        assert_true(reader_steps(s) < 5000);
+    }
+    pawl_filter later = {.since_us = start_us + 9 * PAWL_HOUR}, earlier = {.until_us = start_us};
+    assert_int_equal(list_all(p, s, later), 0);
+    assert_int_equal(list_all(p, s, earlier), 0);
+    assert_true(reader_steps(s) < 1000);
+    store_close(s);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, place_new, place_free)
 
 int main(void)
@@ -171,6 +218,7 @@ int main(void)
         TEST(unknown_types_hide_nothing_and_cost_nothing),
         TEST(history_costs_nothing),
         TEST(an_idle_sweep_costs_nothing),
+        TEST(a_list_of_an_hour_costs_what_the_hour_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

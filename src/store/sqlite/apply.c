@@ -85,6 +85,14 @@ static pawl_status odd_receipt(tx *t, const pawl_batch *batch, pawl_error *err)
                    (long long)batch->number, (long long)batch->node);
 }
 
+/* Starts and progress are between a node and its tasks. */
+static bool concerns_others(const pawl_batch *batch)
+{
+    for (int i = 0; i < batch->count; i++)
+        if (batch->ops[i]->kind != PAWL_OP_START && batch->ops[i]->kind != PAWL_OP_PROGRESS) return true;
+    return false;
+}
+
 /* One try. *culprit: the operation that must be refused before another one, or -1. */
 static pawl_status attempt(sqlite_store *s, pawl_batch *batch, pawl_arena *arena, int *culprit, pawl_error *err)
 {
@@ -103,7 +111,7 @@ static pawl_status attempt(sqlite_store *s, pawl_batch *batch, pawl_arena *arena
     int failed = apply_all(&t, batch, arena);
     if (failed >= 0 && conn_refused(t.c)) *culprit = failed;
     receipt_store(&t, batch);
-    return t.c->rc ? tx_abort(&t, what, err) : tx_commit(&t, what, true, err);
+    return t.c->rc ? tx_abort(&t, what, err) : tx_commit(&t, what, concerns_others(batch), err);
 }
 
 pawl_status sqlite_apply(pawl_store *store, pawl_batch *batch, pawl_arena *arena, pawl_error *err)

@@ -38,8 +38,9 @@ static const char *kind_of(const struct statfs *fs, char other[32])
     static const struct {
         unsigned long magic;
         const char *name;
-    } kinds[] = {{0xef53, "ext4"},     {0x58465342, "XFS"}, {0x9123683e, "Btrfs"}, {0x2fc12fc1, "ZFS"},  {TMPFS, "tmpfs"},
-                 {OVERLAY, "overlay"}, {0xf2f52010, "F2FS"}, {0xca451a4e, "bcachefs"}, {0x3153464a, "JFS"}, {0x52654973, "ReiserFS"}};
+    } kinds[] = {{0xef53, "ext4"},    {0x58465342, "XFS"},     {0x9123683e, "Btrfs"}, {0x2fc12fc1, "ZFS"},
+                 {TMPFS, "tmpfs"},    {OVERLAY, "overlay"},    {0xf2f52010, "F2FS"},  {0xca451a4e, "bcachefs"},
+                 {0x3153464a, "JFS"}, {0x52654973, "ReiserFS"}};
     unsigned long magic = (unsigned long)fs->f_type & 0xffffffff;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (kinds[i].magic == magic) return kinds[i].name;
@@ -53,14 +54,15 @@ static void examine_kind(const struct statfs *fs, const char *folder, pawl_findi
     char other[32];
     const char *network = sqlite_network(fs), *kind = kind_of(fs, other);
     if (network) {
-        pawl_find(f, check, PAWL_VERDICT_ACT, "\"%s\" is on a network file system (%s), where SQLite cannot keep data safe.", folder, network);
+        pawl_find(f, check, PAWL_VERDICT_ACT, "\"%s\" is on a network file system (%s), where SQLite cannot keep data safe.",
+                  folder, network);
         pawl_advise(f, "Move the file to a local disk.");
     } else if (fs->f_type == TMPFS) {
         pawl_find(f, check, PAWL_VERDICT_WARN, "\"%s\" is in memory (tmpfs): all tasks are gone when the machine stops.", folder);
         pawl_advise(f, "Move the file to a disk if that matters.");
     } else if (fs->f_type == OVERLAY) {
-        pawl_find(f, check, PAWL_VERDICT_WARN, "\"%s\" is in the layer of a container (overlay): all tasks are gone when the container is.",
-                  folder);
+        pawl_find(f, check, PAWL_VERDICT_WARN,
+                  "\"%s\" is in the layer of a container (overlay): all tasks are gone when the container is.", folder);
         pawl_advise(f, "Keep the file in a volume if that matters.");
     } else {
         pawl_find(f, check, PAWL_VERDICT_OK, "A local file system (%s).", kind);
@@ -124,18 +126,20 @@ static void examine_sync(const struct statfs *fs, const char *folder, pawl_findi
     int64_t us[SYNCS] = {0};
     char half[DURATION_TEXT], most[DURATION_TEXT];
     if (!measure(folder, us)) {
-        pawl_find(f, check, PAWL_VERDICT_WARN, "How long the disk takes could not be measured in \"%s\": %s.", folder, strerror(errno));
+        pawl_find(f, check, PAWL_VERDICT_WARN, "How long the disk takes could not be measured in \"%s\": %s.", folder,
+                  strerror(errno));
         pawl_advise(f, "Run this as somebody who may write there.");
         return;
     }
     duration_format(us[SYNCS / 2], half, sizeof half);
     duration_format(us[SYNCS - 1], most, sizeof most);
     if (us[SYNCS / 2] > SYNC_SLOW_US) {
-        pawl_find(f, check, PAWL_VERDICT_WARN, "The disk takes %s to keep a page for good (at most %s): each commit waits for that.", half,
-                  most);
+        pawl_find(f, check, PAWL_VERDICT_WARN,
+                  "The disk takes %s to keep a page for good (at most %s): each commit waits for that.", half, most);
         pawl_advise(f, "Use a faster disk, and dispatch in bulk or from several threads, so that tasks share commits.");
     } else if (us[SYNCS / 2] < SYNC_UNREAL_US && fs->f_type != TMPFS) {
-        pawl_find(f, check, PAWL_VERDICT_WARN, "The disk says after %s that a page is kept for good, sooner than any disk can.", half);
+        pawl_find(f, check, PAWL_VERDICT_WARN, "The disk says after %s that a page is kept for good, sooner than any disk can.",
+                  half);
         pawl_advise(f, "Expect that a power failure loses tasks, or turn the cache that answers off.");
     } else {
         pawl_find(f, check, PAWL_VERDICT_OK, "The disk takes %s to keep a page for good (at most %s).", half, most);
@@ -148,7 +152,8 @@ void disk_examine(const char *path, pawl_findings *f)
     struct statfs fs;
     sqlite_folder(path, folder);
     if (sqlite_statfs(path, &fs) != 0 && sqlite_statfs(folder, &fs) != 0) {
-        pawl_find(f, "file_system", PAWL_VERDICT_WARN, "The file system of \"%s\" could not be asked: %s.", path, strerror(errno));
+        pawl_find(f, "file_system", PAWL_VERDICT_WARN, "The file system of \"%s\" could not be asked: %s.", path,
+                  strerror(errno));
         return;
     }
     examine_kind(&fs, folder, f);

@@ -17,16 +17,16 @@
 #include <time.h>
 
 #define MIB (INT64_C(1) << 20)
-#define BEHIND_WARN (16 * MIB)  /* four ordinary checkpoints that did not happen */
+#define BEHIND_WARN (16 * MIB) /* four ordinary checkpoints that did not happen */
 #define BEHIND_ACT (256 * MIB)
-#define WAL_WARN (128 * MIB)    /* twice what is left of it after a checkpoint */
+#define WAL_WARN (128 * MIB) /* twice what is left of it after a checkpoint */
 #define LOOKS_APART_US (400 * PAWL_MILLISECOND)
 #define LOCKS_MAX 64
 #define MARKS 5
 #define FIRST_MARK 123 /* the byte that is locked for it */
 #define FRAME_HEADER 24
 #define SHM_REGION 32768
-#define TYPES_MAX 16 /* of one queue */
+#define TYPES_MAX 16  /* of one queue */
 #define DUE_MAX 10000 /* so far is counted */
 #define FIRST_BAD 3007000
 #define FIRST_GOOD 3051003
@@ -41,29 +41,38 @@ static void examine_version(bool shared, pawl_findings *f)
     if (version < FIRST_BAD || version >= FIRST_GOOD) {
         pawl_find(f, check, PAWL_VERDICT_OK, "SQLite %s has no known fault that loses tasks.", name);
     } else if (!shared) {
-        pawl_find(f, check, PAWL_VERDICT_OK, "SQLite %s can lose committed rows when a passive checkpoint meets a commit (3.7.0 to 3.51.2 "
-                  "can). Pawl never makes one, and this file is its own.", name);
+        pawl_find(f, check, PAWL_VERDICT_OK,
+                  "SQLite %s can lose committed rows when a passive checkpoint meets a commit (3.7.0 to 3.51.2 "
+                  "can). Pawl never makes one, and this file is its own.",
+                  name);
         pawl_advise(f, "Let no other program write to this file, the sqlite3 shell included, while tasks run.");
     } else {
-        pawl_find(f, check, PAWL_VERDICT_WARN, "SQLite %s can lose committed rows when a passive checkpoint meets a commit (3.7.0 to "
-                  "3.51.2 can), and this file is shared with other programs. Pawl never makes one, but any connection that was not "
-                  "prepared does so by itself, and then tasks and the program's own rows can be lost.", name);
-        pawl_advise(f, "Call pawl_sqlite_prepare on every connection of every program to this file, keep the sqlite3 shell away from it, "
-                    "and update SQLite to 3.51.3 or later.");
+        pawl_find(
+            f, check, PAWL_VERDICT_WARN,
+            "SQLite %s can lose committed rows when a passive checkpoint meets a commit (3.7.0 to "
+            "3.51.2 can), and this file is shared with other programs. Pawl never makes one, but any connection that was not "
+            "prepared does so by itself, and then tasks and the program's own rows can be lost.",
+            name);
+        pawl_advise(
+            f, "Call pawl_sqlite_prepare on every connection of every program to this file, keep the sqlite3 shell away from it, "
+               "and update SQLite to 3.51.3 or later.");
     }
 }
 
 /* ---- the WAL ------------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct wal {
-    int64_t bytes;                /* of the file */
+    int64_t bytes; /* of the file */
     int64_t page_size;
-    int64_t frames, backfilled;   /* committed; of these, already in the database */
-    int64_t marks[MARKS];         /* the last frame that readers of this mark see */
+    int64_t frames, backfilled; /* committed; of these, already in the database */
+    int64_t marks[MARKS];       /* the last frame that readers of this mark see */
     bool known;
 } wal;
 
-static uint32_t word(const volatile void *page, size_t at) { return *(const volatile uint32_t *)((const volatile char *)page + at); }
+static uint32_t word(const volatile void *page, size_t at)
+{
+    return *(const volatile uint32_t *)((const volatile char *)page + at);
+}
 
 /* The first page of the WAL index: the header twice (48 bytes each), then what checkpoints and readers note. */
 static void read_index(conn *c, wal *w)
@@ -98,15 +107,18 @@ static void examine_wal(const wal *w, pawl_findings *f)
     int64_t behind = w->known ? frame_bytes(w, w->frames - w->backfilled) : 0;
     size_text(w->bytes, size);
     size_text(behind, behind_text);
-    pawl_verdict verdict = behind >= BEHIND_ACT ? PAWL_VERDICT_ACT
+    pawl_verdict verdict = behind >= BEHIND_ACT                            ? PAWL_VERDICT_ACT
                            : behind >= BEHIND_WARN || w->bytes >= WAL_WARN ? PAWL_VERDICT_WARN
                                                                            : PAWL_VERDICT_OK;
     if (w->bytes == 0) pawl_find(f, "wal", verdict, "The WAL is empty: everything is in the database file.");
     else if (!w->known) pawl_find(f, "wal", verdict, "The WAL has %s.", size);
-    else pawl_find(f, "wal", verdict, "The WAL has %s, of which %s are not in the database file yet.", size, behind_text);
+    else pawl_find(f, "wal", verdict, "The WAL has %s; up to %s of it are not in the database file yet.", size, behind_text);
     if (verdict != PAWL_VERDICT_OK)
-        pawl_advise(f, "Something keeps checkpoints from completing, mostly a long reader (see below). Once it is gone, the next %d MiB of "
-                    "commits bring the WAL down; stopping all programs that use the store does it at once.", 4);
+        pawl_advise(
+            f,
+            "Something keeps checkpoints from completing, mostly a long reader (see below). Once it is gone, the next %d MiB of "
+            "commits bring the WAL down; stopping all programs that use the store does it at once.",
+            4);
 }
 
 /* ---- who reads ------------------------------------------------------------------------------------------------------------------------ */
@@ -138,11 +150,14 @@ static void note_lock(const char *line, const char *path, const struct stat *st,
     unsigned major_no, minor_no;
     long pid;
     unsigned long inode, from, to;
-    if (sscanf(line, "%*d: %15s %*s %15s %ld %x:%x:%lu %lu %lu", kind, access, &pid, &major_no, &minor_no, &inode, &from, &to) != 8) return;
+    if (sscanf(line, "%*d: %15s %*s %15s %ld %x:%x:%lu %lu %lu", kind, access, &pid, &major_no, &minor_no, &inode, &from, &to) !=
+        8)
+        return;
     if (strcmp(kind, "POSIX") != 0 || strcmp(access, "READ") != 0 || inode != st->st_ino) return;
     if (!devices_match(path, st, major_no, minor_no)) return;
     for (unsigned long at = FIRST_MARK; at < FIRST_MARK + MARKS; at++)
-        if (from <= at && at <= to && out->count < LOCKS_MAX) out->list[out->count++] = (reader_lock){pid, (int)(at - FIRST_MARK)};
+        if (from <= at && at <= to && out->count < LOCKS_MAX)
+            out->list[out->count++] = (reader_lock){pid, (int)(at - FIRST_MARK)};
 }
 
 static reader_locks list_readers(const sqlite_store *s)
@@ -192,9 +207,12 @@ static int find_readers(const wal *w, const reader_locks *before, const reader_l
         program_name(lock->pid, name);
         size_text(held, size);
         pawl_verdict verdict = held >= BEHIND_ACT ? PAWL_VERDICT_ACT : held >= BEHIND_WARN ? PAWL_VERDICT_WARN : PAWL_VERDICT_OK;
-        pawl_find(f, "readers", verdict, "Process %" PRId64 " (%s) does not let go of a read transaction, and keeps %s of WAL from "
-                  "the database file.", lock->pid, name, size);
-        if (verdict != PAWL_VERDICT_OK) pawl_advise(f, "End that transaction, or the process: while it lasts the WAL grows with every commit.");
+        pawl_find(f, "readers", verdict,
+                  "Process %" PRId64 " (%s) does not let go of a read transaction, and keeps %s of WAL from "
+                  "the database file.",
+                  lock->pid, name, size);
+        if (verdict != PAWL_VERDICT_OK)
+            pawl_advise(f, "End that transaction, or the process: while it lasts the WAL grows with every commit.");
     }
     return found;
 }
@@ -277,9 +295,11 @@ static int types_of_queue(reading *r, const pawl_query *nodes, int64_t queue_id,
     for (int i = 0; i < count; i++) {
         const char *type = name_text(r->c, list[i].type_id);
         if (!type) continue;
-        pawl_find(f, "unknown_types", PAWL_VERDICT_ACT, "%" PRId64 "%s due task%s of type \"%s\" in queue \"%s\" wait%s: no living node that "
-                  "serves the queue knows the type.", list[i].due, list[i].due >= DUE_MAX ? " or more" : "", list[i].due == 1 ? "" : "s",
-                  type, queue, list[i].due == 1 ? "s" : "");
+        pawl_find(f, "unknown_types", PAWL_VERDICT_ACT,
+                  "%" PRId64 "%s due task%s of type \"%s\" in queue \"%s\" wait%s: no living node that "
+                  "serves the queue knows the type.",
+                  list[i].due, list[i].due >= DUE_MAX ? " or more" : "", list[i].due == 1 ? "" : "s", type, queue,
+                  list[i].due == 1 ? "s" : "");
         pawl_advise(f, "Start a node with a handler for it, or cancel: pawl tasks cancel --type '%s'", type);
     }
     return count;
@@ -307,7 +327,8 @@ static void examine_types(reading *r, pawl_findings *f)
 static void examine_database(sqlite_store *s, pawl_arena *arena, pawl_findings *f)
 {
     conn *c = &s->readers[0].conn;
-    reading r = {.s = s, .c = c, .arena = arena, .now_us = s->clock.wall_us(s->clock.ctx), .boot_us = s->clock.boot_us(s->clock.ctx)};
+    reading r = {
+        .s = s, .c = c, .arena = arena, .now_us = s->clock.wall_us(s->clock.ctx), .boot_us = s->clock.boot_us(s->clock.ctx)};
     examine_version(meta_int(c, "shared", 0) != 0, f);
     wal w = read_wal(s, c);
     examine_wal(&w, f);
