@@ -192,6 +192,7 @@ static void add_request(core *c, lane *l, core_request *r, int group)
     r->place = REQUEST_FLYING;
     if (CANARY(ACK_EARLY) && !r->answer.kind) engine_act(c, &r->answer, CORE_ANSWER);
     r->room_seq = c->room_seq;
+    r->wake_seq = c->wake_seq;
     for (int i = 0; i < r->count; i++) {
         pawl_op *op = &r->ops[i];
         if (op->result != PAWL_OP_NONE) continue;

@@ -35,6 +35,7 @@ static void init_timers(core *c)
     c->call_timer.kind = TIMER_CALL;
     c->claim_timer.kind = TIMER_CLAIM;
     c->news_timer.kind = TIMER_NEWS;
+    c->room_timer.kind = TIMER_ROOM;
     c->renew_timer.kind = TIMER_RENEW;
     c->deadline_timer.kind = TIMER_DEADLINE;
     c->held_timer.kind = TIMER_HELD;
@@ -387,6 +388,7 @@ static void fire(core *c, core_timer *t)
     case TIMER_TASK: run_timer(c, container_of(t, core_task, timer)); break;
     case TIMER_DUE: claim_due(c, container_of(t, queue, due)); break;
     case TIMER_NEWS: c->news_wanted = true; break;
+    case TIMER_ROOM: request_woken(c); break;
     case TIMER_DEADLINE: lease_deadline(c); break;
     case TIMER_SWEEP: lease_sweep(c); break;
     case TIMER_STOP: stop_timer(c); break;
@@ -459,7 +461,8 @@ void core_wake(core *c, core_time now)
     int64_t news_us = now.mono_us + 20 * PAWL_MILLISECOND; /* a cancel of what runs here may be among them */
     if (c->held > 0 && c->mode == MODE_STARTED && (!heap_has(&c->news_timer.node) || c->news_timer.node.at > news_us))
         engine_timer(c, &c->news_timer, news_us);
-    request_unpark(c, -1);
+    c->wake_seq++;
+    request_woken(c);
     engine_push(c);
 }
 

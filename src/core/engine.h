@@ -22,6 +22,7 @@ typedef enum timer_kind {
     TIMER_DUE,      /* queue.due */
     TIMER_LANE,     /* lane.backoff */
     TIMER_CLAIM,    /* claims may go on after a failure */
+    TIMER_ROOM,     /* requests that wait for room may try again */
     TIMER_NEWS,     /* look at the news without claiming */
     TIMER_RENEW,
     TIMER_DEADLINE, /* of the node's own lease */
@@ -127,6 +128,9 @@ struct core {
     /* Operations waiting for a batch, requests waiting for room, operations in flight. */
     list task_ops, requests, parked;
     int64_t room_seq; /* moves whenever room in a queue may have come */
+    int64_t wake_seq; /* moves with every wake */
+    core_timer room_timer;
+    int64_t room_woken_us; /* when a wake last let those that wait for room try */
     map locks;
     lane *lanes;
 
@@ -206,6 +210,7 @@ bool engine_may_run(const core *c); /* started, and the lease is good */
 void request_results(core *c, core_request *r, int64_t store_now_us);
 void request_gather(core *c, core_request *r);
 void request_answer(core *c, core_request *r, pawl_status status);
+void request_woken(core *c);             /* somebody else committed: there may be room */
 void request_unpark(core *c, int queue); /* -1: all */
 bool request_needs_ids(const core_request *r);
 

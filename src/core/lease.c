@@ -281,6 +281,12 @@ static bool known(core *c, const pawl_lease *lease)
         t->confirmed_seq = c->held_seq;
         return true;
     }
+    return false;
+}
+
+/* An operation about it is on its way, whose answer may bring this lease or end it: not to be given back now, nor forgotten. */
+static bool in_flight(const core *c, const pawl_lease *lease)
+{
     return batch_inserting(c, lease->id) || (c->locks.count > 0 && map_get(&c->locks, (uint64_t)lease->id));
 }
 
@@ -299,7 +305,7 @@ static void look_for_unknown(core *c)
     int count = 0;
     for (int i = 0; i < c->held_call.u.held.count && count < UNKNOWN_MAX; i++) {
         if (known(c, &leases[i])) continue;
-        int64_t since_us = unknown_since(c, &leases[i]);
+        int64_t since_us = in_flight(c, &leases[i]) ? c->now.mono_us : unknown_since(c, &leases[i]);
         if (forsaken(c, since_us) && lease_release_unknown(c, leases[i].id, leases[i].fence, -1)) continue;
         kept[count++] = (struct unknown){leases[i], since_us < INT64_MAX ? since_us : c->now.mono_us};
     }

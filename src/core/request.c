@@ -258,6 +258,7 @@ static void full(core *c, core_request *r)
         } else {
             r->place = REQUEST_PARKED;
             list_append(&c->parked, &r->link);
+            if (r->wake_seq != c->wake_seq) request_woken(c);
         }
     } else {
         request_answer(c, r, PAWL_FULL);
@@ -284,4 +285,17 @@ void request_unpark(core *c, int queue)
         again(r);
         request_gather(c, r);
     }
+}
+
+/* Trying is a commit, which wakes other nodes whose callers wait for room: so not more often than every 100 ms. */
+void request_woken(core *c)
+{
+    int64_t next_us = c->room_woken_us + 100 * PAWL_MILLISECOND;
+    if (list_empty(&c->parked)) return;
+    if (c->now.mono_us < next_us) {
+        engine_timer(c, &c->room_timer, next_us);
+        return;
+    }
+    c->room_woken_us = c->now.mono_us;
+    request_unpark(c, -1);
 }

@@ -1,6 +1,7 @@
 /* The schema as people and programs see it, migrations that older programs cannot live with, and what an examination finds. */
 #include "sqlite_sql.h"
 #include "support.h"
+#include "unit/test_allocator.h"
 #include <sys/stat.h>
 
 static const pawl_migration *migration(const pawl_schema *s, int number) { return &s->migrations[number - 1]; }
@@ -87,6 +88,41 @@ static void an_empty_store_is_made_at_once(void **state)
     sqlite_min_reader = every_one_closes;
     store_close(open_store(p));
     sqlite_min_reader = before;
+}
+
+/* Without memory: an error, nothing left behind, and a store that is as it was. */
+static void no_memory_for_the_schema(void **state)
+{
+    place *p = *state;
+    test_allocator t;
+    pawl_schema *s = NULL;
+    pawl_status status = PAWL_NO_MEMORY;
+    store_close(open_store(p));
+    for (long n = 1; status != PAWL_OK && n < 100; n++) {
+        test_allocator_init(&t);
+        t.fail_at = n;
+        status = pawl_get_schema(&(pawl_options){.store = p->url, .allocator = t.allocator}, &s, &p->err);
+        if (status) assert_int_equal(status, PAWL_NO_MEMORY);
+        else pawl_schema_free(s);
+        assert_int_equal(t.outstanding, 0);
+    }
+    assert_ok(p, status);
+}
+
+static void migrate_moves_a_store_once(void **state)
+{
+    place *p = *state;
+    pawl_options o = {.store = p->url};
+    assert_refused(p, pawl_migrate(&o, &p->err), PAWL_NOT_FOUND, "no store");
+    make_old(p);
+    assert_ok(p, pawl_migrate(&o, &p->err));
+    assert_ok(p, pawl_migrate(&o, &p->err));
+    pawl_schema *s = NULL;
+    assert_ok(p, pawl_get_schema(&o, &s, &p->err));
+    assert_int_equal(s->stored, sqlite_migrations_count);
+    pawl_schema_free(s);
+    pawl_schema_free(NULL);
+    pawl_checkup_free(NULL);
 }
 
 /* ---- examination ----------------------------------------------------------------------------------------------------------------------- */
@@ -183,7 +219,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_is_not_there_has_no_schema), TEST(schema_of_a_store_in_use),
         TEST(every_schema_has_its_min_reader), TEST(a_migration_that_closes_waits_for_a_person),
-        TEST(an_empty_store_is_made_at_once),  TEST(the_place),
+        TEST(an_empty_store_is_made_at_once),  TEST(no_memory_for_the_schema),
+        TEST(migrate_moves_a_store_once),      TEST(the_place),
         TEST(a_store_in_use_is_not_disturbed), TEST(findings_have_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
