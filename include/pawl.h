@@ -183,9 +183,9 @@ PAWL_API bool pawl_audit_parse(const char *text, pawl_audit *audit);
  * Seams: memory, log, clock. All optional.
  */
 typedef struct pawl_allocator {
-    void *(*alloc)(void *ctx, size_t size);                 /* NULL: no memory. Never called with 0 */
-    void *(*resize)(void *ctx, void *ptr, size_t size);     /* like realloc; ptr may be NULL */
-    void (*release)(void *ctx, void *ptr);                  /* ptr may be NULL */
+    void *(*alloc)(void *ctx, size_t size);             /* NULL: no memory. Never called with 0 */
+    void *(*resize)(void *ctx, void *ptr, size_t size); /* like realloc; ptr may be NULL */
+    void (*release)(void *ctx, void *ptr);              /* ptr may be NULL */
     void *ctx;
 } pawl_allocator;
 
@@ -213,10 +213,10 @@ typedef enum pawl_curve {
 typedef struct pawl_failure {
     pawl_id id;
     const char *type;
-    int attempt;         /* the attempt that failed; the first is 1 */
+    int attempt; /* the attempt that failed; the first is 1 */
     int max_attempts;
-    const char *code;    /* the error code the run set, or NULL */
-    const char *error;   /* the error text, or NULL */
+    const char *code;  /* the error code the run set, or NULL */
+    const char *error; /* the error text, or NULL */
     bool timed_out;
 } pawl_failure;
 
@@ -225,11 +225,11 @@ typedef struct pawl_failure {
 typedef struct pawl_retry_policy {
     pawl_curve curve;
     int64_t delay_us;
-    double factor;      /* 0 = 2 */
-    int64_t cap_us;     /* 0 = 1 h */
-    double jitter;      /* share of the delay that is random: 0 = 0.2, negative = none, at most 1 */
+    double factor;  /* 0 = 2 */
+    int64_t cap_us; /* 0 = 1 h */
+    double jitter;  /* share of the delay that is random: 0 = 0.2, negative = none, at most 1 */
     int64_t delays_us[PAWL_RETRY_LIST_MAX];
-    int delays;         /* how many of delays_us count */
+    int delays; /* how many of delays_us count */
     /* PAWL_CURVE_CUSTOM: microseconds until the next attempt, or PAWL_NO_RETRY. Called on the engine's thread: be quick, call
      * nothing of pawl. */
     int64_t (*custom)(void *ctx, const pawl_failure *failure);
@@ -254,23 +254,23 @@ typedef struct pawl_options {
     /* Where tasks live: `memory:`, `sqlite:PATH` (also `sqlite:///abs/path`). NULL: $PAWL_STORE, then $DATABASE_URL, else
      * `sqlite:pawl.db`. An empty store, or one that only needs an expanding migration, is migrated at open. */
     const char *store;
-    bool no_migrate;           /* refuse to migrate at open: PAWL_SCHEMA instead */
-    bool shared_file;          /* the SQLite file is also the program's own database; see pawl_sqlite_prepare */
-    const char *name;          /* of this node, for people; default: the host's name */
-    int workers;               /* of queue `default`; 0 = max(4, 2 x cores) */
-    int capacity;              /* of each queue; 0 = max(1000, 200 x cores) */
-    int64_t lease_us;          /* node lease; 0 = 30 s, at least 750 ms */
-    int64_t grace_us;          /* how long pawl_stop lets runs finish; 0 = 30 s, negative = not at all */
-    int max_attempts;          /* 0 = 4 */
-    int64_t timeout_us;        /* per attempt; 0 = none */
+    bool no_migrate;    /* refuse to migrate at open: PAWL_SCHEMA instead */
+    bool shared_file;   /* the SQLite file is also the program's own database; see pawl_sqlite_prepare */
+    const char *name;   /* of this node, for people; default: the host's name */
+    int workers;        /* of queue `default`; 0 = max(4, 2 x cores) */
+    int capacity;       /* of each queue; 0 = max(1000, 200 x cores) */
+    int64_t lease_us;   /* node lease; 0 = 30 s, at least 750 ms */
+    int64_t grace_us;   /* how long pawl_stop lets runs finish; 0 = 30 s, negative = not at all */
+    int max_attempts;   /* 0 = 4 */
+    int64_t timeout_us; /* per attempt; 0 = none */
     pawl_retry_policy retry;
     pawl_audit audit;
-    int64_t long_run_us;       /* a run older than this without timeout or progress is reported; 0 = 15 min */
-    size_t payload_max;        /* bytes; 0 = 1 MiB */
-    bool unserved_is_error;    /* dispatch to a queue that no living node serves answers PAWL_NOT_FOUND */
+    int64_t long_run_us;         /* a run older than this without timeout or progress is reported; 0 = 15 min */
+    size_t payload_max;          /* bytes; 0 = 1 MiB */
+    bool unserved_is_error;      /* dispatch to a queue that no living node serves answers PAWL_NOT_FOUND */
     int64_t dispatch_timeout_us; /* how long a blocking call waits for the store; 0 = 10 s */
-    bool one_shot;             /* a command that comes and goes: no node, ids drawn by the store; cannot start workers */
-    bool read_only;            /* open an existing store for looking only: nothing is migrated or written */
+    bool one_shot;               /* a command that comes and goes: no node, ids drawn by the store; cannot start workers */
+    bool read_only;              /* open an existing store for looking only: nothing is migrated or written */
 
     /* Retention; 0 = default, negative = keep for ever. */
     int64_t keep_succeeded_us; /* 24 h */
@@ -283,14 +283,14 @@ typedef struct pawl_options {
     /* Inline mode: no threads at all. What is due runs inside pawl_run_due and pawl_advance, on the caller's thread, and the
      * clock stands still until pawl_advance moves it. For tests and simple programs; one thread only. */
     bool inline_mode;
-    int64_t inline_start_us;   /* the virtual clock's first instant; 0 = now */
-    bool inline_eager;         /* a dispatch also runs what is due before it returns */
+    int64_t inline_start_us; /* the virtual clock's first instant; 0 = now */
+    bool inline_eager;       /* a dispatch also runs what is due before it returns */
 
-    pawl_allocator allocator;  /* zero = malloc */
-    pawl_log_fn log;           /* NULL = lines of level WARN and above to standard error */
+    pawl_allocator allocator; /* zero = malloc */
+    pawl_log_fn log;          /* NULL = lines of level WARN and above to standard error */
     void *log_ctx;
-    pawl_level log_level;      /* 0 = PAWL_WARN */
-    uint64_t seed;             /* of jitter; 0 = from the system */
+    pawl_level log_level; /* 0 = PAWL_WARN */
+    uint64_t seed;        /* of jitter; 0 = from the system */
 } pawl_options;
 
 /* Opens a store. Nothing runs before pawl_start; dispatch and every look work at once.
@@ -314,10 +314,10 @@ PAWL_API pawl_status pawl_store_settings(pawl *p, char *out, size_t size, pawl_e
  */
 typedef struct pawl_queue_options {
     const char *name;
-    int workers;             /* 0 = max(4, 2 x cores); negative = this engine does not serve the queue */
-    int capacity;            /* tasks this node holds ready beyond its workers, and on `memory:` the queue's depth; 0 = engine's */
-    int64_t depth_limit;     /* most tasks stored and unfinished in this queue, all nodes; 0 = no limit (memory: capacity) */
-    pawl_full full;          /* what a dispatch beyond the limit does */
+    int workers;         /* 0 = max(4, 2 x cores); negative = this engine does not serve the queue */
+    int capacity;        /* tasks this node holds ready beyond its workers, and on `memory:` the queue's depth; 0 = engine's */
+    int64_t depth_limit; /* most tasks stored and unfinished in this queue, all nodes; 0 = no limit (memory: capacity) */
+    pawl_full full;      /* what a dispatch beyond the limit does */
     int max_attempts;
     int64_t timeout_us;
     pawl_retry_policy retry;
@@ -351,29 +351,29 @@ typedef struct pawl_outcome {
 } pawl_outcome;
 
 PAWL_API pawl_outcome pawl_ok(void);
-PAWL_API pawl_outcome pawl_retry(pawl_run *run, const char *fmt, ...) PAWL_PRINTF(2, 3);      /* again, by policy */
+PAWL_API pawl_outcome pawl_retry(pawl_run *run, const char *fmt, ...) PAWL_PRINTF(2, 3); /* again, by policy */
 PAWL_API pawl_outcome pawl_retry_in(pawl_run *run, int64_t delay_us, const char *fmt, ...) PAWL_PRINTF(3, 4);
-PAWL_API pawl_outcome pawl_snooze(int64_t delay_us);                                          /* later; costs no attempt */
-PAWL_API pawl_outcome pawl_fail(pawl_run *run, const char *fmt, ...) PAWL_PRINTF(2, 3);       /* never again */
-PAWL_API pawl_outcome pawl_cancelled(void);                                                   /* as was asked */
+PAWL_API pawl_outcome pawl_snooze(int64_t delay_us);                                    /* later; costs no attempt */
+PAWL_API pawl_outcome pawl_fail(pawl_run *run, const char *fmt, ...) PAWL_PRINTF(2, 3); /* never again */
+PAWL_API pawl_outcome pawl_cancelled(void);                                             /* as was asked */
 PAWL_API pawl_outcome pawl_deferred(void); /* another thread will call pawl_run_finish; the worker is free at once */
 
 typedef struct pawl_handler {
-    const char *type;        /* e.g. "email.send"; "*" takes every type that has no handler of its own */
+    const char *type; /* e.g. "email.send"; "*" takes every type that has no handler of its own */
     pawl_outcome (*run)(pawl_run *run, void *ctx);
     void *ctx;
     void (*destroy)(void *ctx); /* called once, when the engine closes */
-    const char *queue;       /* where tasks of this type go unless they say; NULL = `default` */
-    int max_attempts;        /* 0 = queue's, then engine's */
+    const char *queue;          /* where tasks of this type go unless they say; NULL = `default` */
+    int max_attempts;           /* 0 = queue's, then engine's */
     pawl_retry_policy retry;
-    int64_t timeout_us;      /* per attempt, from its start; 0 = queue's, then engine's; negative = none */
+    int64_t timeout_us; /* per attempt, from its start; 0 = queue's, then engine's; negative = none */
     pawl_audit audit;
     /* Hooks, on the worker's thread. They cannot change the outcome; what they return false for is logged. */
     bool (*on_started)(pawl_run *run, void *ctx);
-    bool (*on_succeeded)(pawl_run *run, void *ctx);                                        /* after the commit */
-    bool (*on_failed)(pawl_run *run, void *ctx, const char *error);                        /* after the commit; no more attempts */
+    bool (*on_succeeded)(pawl_run *run, void *ctx);                 /* after the commit */
+    bool (*on_failed)(pawl_run *run, void *ctx, const char *error); /* after the commit; no more attempts */
     bool (*on_retry)(pawl_run *run, void *ctx, int attempt, const char *error, int64_t delay_us); /* after the commit */
-    bool (*on_cancelled)(pawl_run *run, void *ctx);                                        /* after the commit */
+    bool (*on_cancelled)(pawl_run *run, void *ctx);                                               /* after the commit */
 } pawl_handler;
 
 /* Registers the handler of a type. Before pawl_start only; a type has one handler. Policies resolve task > handler > queue >
@@ -384,24 +384,24 @@ PAWL_API pawl_status pawl_handle(pawl *p, const pawl_handler *handler, pawl_erro
 PAWL_API pawl_id pawl_run_id(const pawl_run *run);
 PAWL_API const char *pawl_run_type(const pawl_run *run);
 PAWL_API const char *pawl_run_queue(const pawl_run *run);
-PAWL_API const char *pawl_run_key(const pawl_run *run);          /* NULL: none */
-PAWL_API const char *pawl_run_tenant(const pawl_run *run);       /* NULL: none */
+PAWL_API const char *pawl_run_key(const pawl_run *run);    /* NULL: none */
+PAWL_API const char *pawl_run_tenant(const pawl_run *run); /* NULL: none */
 PAWL_API const char *pawl_run_content_type(const pawl_run *run);
-PAWL_API const char *pawl_run_headers(const pawl_run *run);      /* as dispatched; NULL: none */
-PAWL_API const char *pawl_run_traceparent(const pawl_run *run);  /* NULL: none */
-PAWL_API pawl_bytes pawl_run_payload(const pawl_run *run);       /* followed by a NUL that is not counted */
-PAWL_API int pawl_run_attempt(const pawl_run *run);              /* the first is 1 */
+PAWL_API const char *pawl_run_headers(const pawl_run *run);     /* as dispatched; NULL: none */
+PAWL_API const char *pawl_run_traceparent(const pawl_run *run); /* NULL: none */
+PAWL_API pawl_bytes pawl_run_payload(const pawl_run *run);      /* followed by a NUL that is not counted */
+PAWL_API int pawl_run_attempt(const pawl_run *run);             /* the first is 1 */
 PAWL_API int pawl_run_max_attempts(const pawl_run *run);
-PAWL_API int64_t pawl_run_fence(const pawl_run *run);            /* grows with every lease of the task */
-PAWL_API int64_t pawl_run_deadline_us(const pawl_run *run);      /* 0: no timeout */
+PAWL_API int64_t pawl_run_fence(const pawl_run *run);       /* grows with every lease of the task */
+PAWL_API int64_t pawl_run_deadline_us(const pawl_run *run); /* 0: no timeout */
 PAWL_API pawl *pawl_run_engine(const pawl_run *run);
 
 typedef enum pawl_stop_reason {
     PAWL_GO_ON = 0,
-    PAWL_STOP_CANCELLED,  /* a person or program asked */
+    PAWL_STOP_CANCELLED, /* a person or program asked */
     PAWL_STOP_TIMEOUT,
     PAWL_STOP_SHUTDOWN,
-    PAWL_STOP_LEASE_LOST  /* the store may have given the task to another node: make no more effects */
+    PAWL_STOP_LEASE_LOST /* the store may have given the task to another node: make no more effects */
 } pawl_stop_reason;
 
 /* Whether the run should end, and why. Cheap; long runs ask now and then. */
@@ -437,22 +437,22 @@ PAWL_API pawl_status pawl_run_finish(pawl_run *run, pawl_outcome outcome, pawl_e
  */
 typedef struct pawl_task {
     const char *type;
-    pawl_bytes payload;        /* opaque, kept byte for byte; none = no payload */
-    const char *content_type;  /* NULL = "application/json": then the payload must be valid JSON */
-    const char *queue;         /* NULL = the handler's, else `default` */
-    const char *key;           /* identity: at most one live task per tenant and key */
+    pawl_bytes payload;       /* opaque, kept byte for byte; none = no payload */
+    const char *content_type; /* NULL = "application/json": then the payload must be valid JSON */
+    const char *queue;        /* NULL = the handler's, else `default` */
+    const char *key;          /* identity: at most one live task per tenant and key */
     const char *tenant;
-    int priority;              /* lower runs first; -32768..32767 */
-    int64_t delay_us;          /* run after this long */
-    int64_t at_us;             /* run at this instant (past = now); not together with delay_us */
-    int max_attempts;          /* 0 = by policy */
-    int64_t timeout_us;        /* 0 = by policy, negative = none */
-    pawl_bytes rate_key;       /* kept for rate limits */
+    int priority;        /* lower runs first; -32768..32767 */
+    int64_t delay_us;    /* run after this long */
+    int64_t at_us;       /* run at this instant (past = now); not together with delay_us */
+    int max_attempts;    /* 0 = by policy */
+    int64_t timeout_us;  /* 0 = by policy, negative = none */
+    pawl_bytes rate_key; /* kept for rate limits */
     const char *created_by;
-    const char *traceparent;   /* W3C trace context, carried to the run */
-    const char *headers;       /* free text for the handler, at most 16 KiB */
+    const char *traceparent; /* W3C trace context, carried to the run */
+    const char *headers;     /* free text for the handler, at most 16 KiB */
     pawl_audit audit;
-    pawl_id id;                /* 0, or the id that came with PAWL_UNKNOWN: if it was committed after all, `existing` */
+    pawl_id id; /* 0, or the id that came with PAWL_UNKNOWN: if it was committed after all, `existing` */
 } pawl_task;
 
 typedef enum pawl_dispatched {
@@ -466,13 +466,13 @@ PAWL_API const char *pawl_dispatched_name(pawl_dispatched outcome); /* "created"
 
 /* What became of one task of a dispatch. */
 typedef struct pawl_receipt {
-    pawl_status status;      /* PAWL_OK, or why not; UNKNOWN carries the id */
+    pawl_status status; /* PAWL_OK, or why not; UNKNOWN carries the id */
     pawl_dispatched outcome;
     pawl_id id;
 } pawl_receipt;
 
-#define PAWL_BULK_MAX 10000                /* tasks in one bulk call */
-#define PAWL_BULK_BYTES (16u << 20)        /* and their bytes */
+#define PAWL_BULK_MAX 10000         /* tasks in one bulk call */
+#define PAWL_BULK_BYTES (16u << 20) /* and their bytes */
 
 /* Returns when the task is committed. On PAWL_UNKNOWN (the commit was sent and its answer lost) *id is set all the same;
  * dispatching again with that id is safe. Errors: INVALID, TOO_LARGE, FULL, UNAVAILABLE, UNKNOWN, CLOSED, MISUSE (inside a
@@ -532,14 +532,14 @@ PAWL_API void pawl_committed(pawl *p);
  */
 typedef struct pawl_attempt {
     int number;
-    const char *outcome;     /* running, succeeded, retry, snoozed, failed, cancelled, timeout, interrupted, rescued, lease_lost */
+    const char *outcome; /* running, succeeded, retry, snoozed, failed, cancelled, timeout, interrupted, rescued, lease_lost */
     int64_t started_us;
-    int64_t finished_us;     /* 0: still running, or its node died */
+    int64_t finished_us; /* 0: still running, or its node died */
     int64_t fence;
     int64_t node;
     const char *node_name;
-    const char *code;        /* NULL: none */
-    const char *error;       /* NULL: none */
+    const char *code;  /* NULL: none */
+    const char *error; /* NULL: none */
     int log_lines;
 } pawl_attempt;
 
@@ -553,37 +553,37 @@ typedef struct pawl_log_line {
 
 typedef struct pawl_audit_row {
     int64_t at_us;
-    const char *from;        /* state names; "" for a new task */
+    const char *from; /* state names; "" for a new task */
     const char *to;
     int64_t fence;
-    const char *node_name;   /* NULL: none */
-    const char *detail;      /* NULL: none */
+    const char *node_name; /* NULL: none */
+    const char *detail;    /* NULL: none */
 } pawl_audit_row;
 
 /* Everything stored about a task. Members that do not apply are zero or NULL. */
 typedef struct pawl_info {
     pawl_id id;
     const char *type, *queue, *tenant, *key, *created_by, *traceparent, *headers, *content_type;
-    pawl_bytes payload;      /* empty in lists */
+    pawl_bytes payload; /* empty in lists */
     pawl_bytes rate_key;
     pawl_state state;
-    const char *display;     /* state for people: scheduled, retrying, throttled, stale, running, or the state's name */
+    const char *display; /* state for people: scheduled, retrying, throttled, stale, running, or the state's name */
     int priority;
     int64_t created_us, run_at_us, started_us, finished_us;
-    int attempt;             /* attempts so far, the running one included */
-    int max_attempts;        /* 0: by policy of whoever runs it */
+    int attempt;      /* attempts so far, the running one included */
+    int max_attempts; /* 0: by policy of whoever runs it */
     int64_t timeout_us;
     int failures, rescues, interruptions;
     int64_t fence, node;
     const char *node_name;
     bool cancel_asked;
-    int progress;            /* percent, -1: never reported */
+    int progress; /* percent, -1: never reported */
     const char *progress_text;
     const char *code, *error, *reason; /* of a failure; reason: typed, e.g. "rescued_too_often" */
     pawl_bytes result;
     const char *result_type, *result_ref;
     pawl_id retry_of, retried_as;
-    int64_t resolved_us;     /* dead letter: when it was retried or acknowledged */
+    int64_t resolved_us; /* dead letter: when it was retried or acknowledged */
     const char *resolved_by, *note;
     pawl_audit audit;
     int attempts_count;
@@ -594,20 +594,20 @@ PAWL_API pawl_status pawl_get(pawl *p, pawl_id id, pawl_info **out, pawl_error *
 PAWL_API void pawl_info_free(pawl_info *info);
 
 typedef struct pawl_filter {
-    const char *state;       /* a state or a display name: pending, scheduled, retrying, running, failed, ...; NULL = any */
+    const char *state; /* a state or a display name: pending, scheduled, retrying, running, failed, ...; NULL = any */
     const char *type, *queue, *tenant, *key;
     int64_t since_us, until_us; /* created in [since, until) */
-    bool unresolved;         /* dead letters: failed and neither retried nor acknowledged */
-    bool oldest_first;       /* default: newest first */
-    int limit;               /* 0 = 100, at most 1000 */
-    const char *cursor;      /* from the page before */
+    bool unresolved;            /* dead letters: failed and neither retried nor acknowledged */
+    bool oldest_first;          /* default: newest first */
+    int limit;                  /* 0 = 100, at most 1000 */
+    const char *cursor;         /* from the page before */
 } pawl_filter;
 
 typedef struct pawl_page {
     size_t count;
     const pawl_info *const *tasks;
-    const char *next;        /* NULL: that was all */
-    bool partial;            /* the time for one look was used up: there may be more behind `next` though the page is short */
+    const char *next; /* NULL: that was all */
+    bool partial;     /* the time for one look was used up: there may be more behind `next` though the page is short */
 } pawl_page;
 
 /* One page of tasks, by id. Reads what is committed; never blocks writers. */
@@ -687,19 +687,19 @@ PAWL_API int64_t pawl_now(pawl *p);
  */
 typedef struct pawl_queue_info {
     const char *name;
-    bool paused, served;     /* served: by a living node */
+    bool paused, served;                      /* served: by a living node */
     int64_t waiting, pending, leased, failed; /* stored; failed: unresolved */
-    int64_t due;             /* pending and due now; counted up to 10,000 */
-    int64_t oldest_due_us;   /* run_at of the oldest due task; 0: none */
-    int workers, running, ready; /* of this engine; 0 if it does not serve the queue */
+    int64_t due;                              /* pending and due now; counted up to 10,000 */
+    int64_t oldest_due_us;                    /* run_at of the oldest due task; 0: none */
+    int workers, running, ready;              /* of this engine; 0 if it does not serve the queue */
 } pawl_queue_info;
 
 typedef struct pawl_stats {
     size_t queues_count;
     const pawl_queue_info *queues;
-    int64_t waiting, pending, leased, dead;            /* stored now */
+    int64_t waiting, pending, leased, dead;                             /* stored now */
     int64_t dispatched, succeeded, failed, cancelled, retried, rescued; /* in the window, from rollups */
-    int64_t wait_p50_us, wait_p99_us, run_p50_us, run_p99_us;          /* in the window, within a factor of 1.5 */
+    int64_t wait_p50_us, wait_p99_us, run_p50_us, run_p99_us;           /* in the window, within a factor of 1.5 */
     int64_t window_us;
     int64_t now_us;
 } pawl_stats;
@@ -712,10 +712,10 @@ typedef struct pawl_node_info {
     int64_t id;
     const char *name;
     int64_t pid;
-    bool alive;              /* its process is known to live, or its lease is valid */
+    bool alive;                  /* its process is known to live, or its lease is valid */
     int64_t born_us, expires_us; /* expires_us 0: holds no lease */
     int64_t leases;
-    const char *queues;      /* comma-separated */
+    const char *queues; /* comma-separated */
 } pawl_node_info;
 
 typedef struct pawl_nodes {
@@ -728,12 +728,12 @@ PAWL_API void pawl_nodes_free(pawl_nodes *nodes);
 
 typedef struct pawl_health {
     bool started, store_ok, healthy;
-    int64_t store_latency_us;  /* of the last commit */
-    int64_t loop_lag_us;       /* how late the engine's thread is; large = stuck */
-    int64_t lease_left_us;     /* 0: holds no lease */
+    int64_t store_latency_us; /* of the last commit */
+    int64_t loop_lag_us;      /* how late the engine's thread is; large = stuck */
+    int64_t lease_left_us;    /* 0: holds no lease */
     int64_t running, ready, unanswered, stuck, long_running, outcomes_waiting;
-    int64_t commits;           /* transactions that changed the store, since the handle was opened */
-    char text[256];            /* what a person should know; empty when healthy */
+    int64_t commits; /* transactions that changed the store, since the handle was opened */
+    char text[256];  /* what a person should know; empty when healthy */
 } pawl_health;
 
 PAWL_API pawl_status pawl_get_health(pawl *p, pawl_health *out, pawl_error *err);
@@ -765,13 +765,13 @@ PAWL_API const char *pawl_event_name(pawl_event_kind kind);
 typedef struct pawl_event {
     pawl_event_kind kind;
     int64_t at_us;
-    pawl_id id;              /* 0: not about a task */
+    pawl_id id; /* 0: not about a task */
     int attempt;
     int64_t fence;
-    int64_t value;           /* retrying, snoozed: delay_us; progress: percent */
-    uint64_t lost;           /* events this subscriber lost just before this one, because it was slow */
+    int64_t value;            /* retrying, snoozed: delay_us; progress: percent */
+    uint64_t lost;            /* events this subscriber lost just before this one, because it was slow */
     char type[64], queue[64]; /* cut if longer */
-    char text[128];          /* error or progress text, cut if longer */
+    char text[128];           /* error or progress text, cut if longer */
 } pawl_event;
 
 typedef struct pawl_subscription pawl_subscription;
@@ -799,18 +799,18 @@ typedef struct pawl_migration {
     int number;
     const char *name;
     const char *sql;
-    bool expanding;          /* it only adds: programs that know the schema before it go on working */
-    bool pending;            /* the store does not have it yet */
+    bool expanding; /* it only adds: programs that know the schema before it go on working */
+    bool pending;   /* the store does not have it yet */
 } pawl_migration;
 
 typedef struct pawl_schema {
-    int64_t stored;          /* the number of the store's schema; 0: it is empty */
-    int64_t min_reader;      /* programs must know this schema, or a later one, to use the store; 0: it is empty */
-    int64_t known;           /* the schema this program has; 0: stores of this kind have none */
-    const char *written_by;  /* the version of pawl that brought the schema there; NULL: it is empty */
-    bool fits;               /* what is stored is nothing that this program would trip over */
-    size_t pending;          /* migrations that the store does not have yet */
-    bool closing;            /* one of those is not expanding: opening the store does not apply it, pawl_migrate does */
+    int64_t stored;         /* the number of the store's schema; 0: it is empty */
+    int64_t min_reader;     /* programs must know this schema, or a later one, to use the store; 0: it is empty */
+    int64_t known;          /* the schema this program has; 0: stores of this kind have none */
+    const char *written_by; /* the version of pawl that brought the schema there; NULL: it is empty */
+    bool fits;              /* what is stored is nothing that this program would trip over */
+    size_t pending;         /* migrations that the store does not have yet */
+    bool closing;           /* one of those is not expanding: opening the store does not apply it, pawl_migrate does */
     size_t count;
     const pawl_migration *migrations; /* all that this program has, in their order */
 } pawl_schema;
@@ -826,17 +826,17 @@ PAWL_API pawl_status pawl_migrate(const pawl_options *options, pawl_error *err);
 
 typedef enum pawl_verdict {
     PAWL_VERDICT_OK = 1,
-    PAWL_VERDICT_WARN,       /* worth a look */
-    PAWL_VERDICT_ACT         /* it will not get better by itself: a person must act */
+    PAWL_VERDICT_WARN, /* worth a look */
+    PAWL_VERDICT_ACT   /* it will not get better by itself: a person must act */
 } pawl_verdict;
 
 PAWL_API const char *pawl_verdict_name(pawl_verdict verdict); /* "ok", "warn", "act" */
 
 typedef struct pawl_finding {
-    const char *check;       /* a word that a program can test: "wal", "unserved_queues" */
+    const char *check; /* a word that a program can test: "wal", "unserved_queues" */
     pawl_verdict verdict;
-    const char *text;        /* what was found, a sentence */
-    const char *advice;      /* what to do; NULL: nothing */
+    const char *text;   /* what was found, a sentence */
+    const char *advice; /* what to do; NULL: nothing */
 } pawl_finding;
 
 typedef struct pawl_checkup {

@@ -44,8 +44,8 @@ extern "C" {
 
 typedef struct pawl_arena pawl_arena; /* memory that is freed all at once */
 
-PAWL_API void *pawl_arena_alloc(pawl_arena *arena, size_t size);               /* zeroed, aligned; NULL: no memory */
-PAWL_API char *pawl_arena_str(pawl_arena *arena, const char *text);            /* a copy; NULL stays NULL (and NULL: no memory) */
+PAWL_API void *pawl_arena_alloc(pawl_arena *arena, size_t size);    /* zeroed, aligned; NULL: no memory */
+PAWL_API char *pawl_arena_str(pawl_arena *arena, const char *text); /* a copy; NULL stays NULL (and NULL: no memory) */
 PAWL_API char *pawl_arena_bytes(pawl_arena *arena, const void *data, size_t n); /* a copy with a NUL behind it */
 PAWL_API const pawl_allocator *pawl_arena_allocator(pawl_arena *arena); /* takes from the arena; its release does nothing */
 
@@ -94,19 +94,19 @@ typedef enum pawl_op_kind {
 } pawl_op_kind;
 
 typedef enum pawl_op_result {
-    PAWL_OP_NONE = 0,   /* not applied yet */
-    PAWL_OP_DONE,       /* as asked. INSERT: created */
-    PAWL_OP_EXISTING,   /* INSERT, RETRY: out_id is the task that was there; nothing changed */
-    PAWL_OP_UPDATED,    /* INSERT: a live task of the key had not started; out_id's body, time, priority and queue were replaced */
-    PAWL_OP_REPLACED,   /* INSERT: the key's last task is finished; the new task took the key */
-    PAWL_OP_ASKED,      /* CANCEL: leased and started; its holder will be told */
-    PAWL_OP_STALE,      /* START, FINISH, RELEASE, PROGRESS: not leased under this fence any more */
+    PAWL_OP_NONE = 0, /* not applied yet */
+    PAWL_OP_DONE,     /* as asked. INSERT: created */
+    PAWL_OP_EXISTING, /* INSERT, RETRY: out_id is the task that was there; nothing changed */
+    PAWL_OP_UPDATED,  /* INSERT: a live task of the key had not started; out_id's body, time, priority and queue were replaced */
+    PAWL_OP_REPLACED, /* INSERT: the key's last task is finished; the new task took the key */
+    PAWL_OP_ASKED,    /* CANCEL: leased and started; its holder will be told */
+    PAWL_OP_STALE,    /* START, FINISH, RELEASE, PROGRESS: not leased under this fence any more */
     PAWL_OP_CANCELLING, /* START: the lease is good, but a cancel was asked; not started */
     PAWL_OP_NOT_FOUND,
-    PAWL_OP_CONFLICT,   /* the task's state does not allow it */
-    PAWL_OP_COLLISION,  /* INSERT: the id is taken, and the caller did not say that it might be */
-    PAWL_OP_FULL,       /* INSERT: the queue's depth limit; nothing of the group was stored */
-    PAWL_OP_REFUSED     /* the store cannot hold it (a row too large, bytes it cannot keep) */
+    PAWL_OP_CONFLICT,  /* the task's state does not allow it */
+    PAWL_OP_COLLISION, /* INSERT: the id is taken, and the caller did not say that it might be */
+    PAWL_OP_FULL,      /* INSERT: the queue's depth limit; nothing of the group was stored */
+    PAWL_OP_REFUSED    /* the store cannot hold it (a row too large, bytes it cannot keep) */
 } pawl_op_result;
 
 /* How an execution ended, for its attempt row. */
@@ -134,17 +134,17 @@ typedef struct pawl_execution {
     const char *code, *error;        /* NULL: none */
     pawl_bytes log;                  /* lines: "<us> <level digit> <text>\n", text without newlines; empty: none */
     int log_lines;
-    int progress;                    /* -1: never reported */
+    int progress; /* -1: never reported */
     const char *progress_text;
 } pawl_execution;
 
 typedef struct pawl_op {
     pawl_op_kind kind;
     pawl_op_result result;
-    pawl_id id;          /* the task; INSERT: 0 = the store draws one (out_id). QUEUE: 0 */
-    int64_t fence;       /* START, FINISH, RELEASE, PROGRESS */
-    const char *by;      /* CANCEL, RETRY, ACK, QUEUE: for the operator log; NULL: no row */
-    pawl_audit audit;    /* the resolved level, never DEFAULT: which audit rows to write */
+    pawl_id id;       /* the task; INSERT: 0 = the store draws one (out_id). QUEUE: 0 */
+    int64_t fence;    /* START, FINISH, RELEASE, PROGRESS */
+    const char *by;   /* CANCEL, RETRY, ACK, QUEUE: for the operator log; NULL: no row */
+    pawl_audit audit; /* the resolved level, never DEFAULT: which audit rows to write */
 
     union {
         struct {
@@ -157,11 +157,11 @@ typedef struct pawl_op {
             int group;           /* operations of one batch with the same group > 0 are stored all or none, as far as FULL goes */
         } insert;
         struct {
-            bool mark;           /* set the start mark: this task was rescued before */
+            bool mark; /* set the start mark: this task was rescued before */
         } start;
         struct {
-            pawl_state to;       /* SUCCEEDED, FAILED or CANCELLED */
-            const char *reason;  /* FAILED: typed reason, e.g. "attempts_exhausted"; NULL: none */
+            pawl_state to;      /* SUCCEEDED, FAILED or CANCELLED */
+            const char *reason; /* FAILED: typed reason, e.g. "attempts_exhausted"; NULL: none */
             pawl_bytes result;
             const char *result_type, *result_ref;
             pawl_execution run;
@@ -171,9 +171,9 @@ typedef struct pawl_op {
             int spawns_count;
         } finish;
         struct {
-            int64_t delay_us;    /* run_at = the store's now + delay; negative: run_at stays (it never started) */
-            bool failure;        /* counts as a failed attempt */
-            bool interruption;   /* counts as an interruption */
+            int64_t delay_us;  /* run_at = the store's now + delay; negative: run_at stays (it never started) */
+            bool failure;      /* counts as a failed attempt */
+            bool interruption; /* counts as an interruption */
             pawl_execution run;
         } release;
         struct {
@@ -181,7 +181,7 @@ typedef struct pawl_op {
             const char *text;
         } progress;
         struct {
-            pawl_id new_id;      /* for the new task; 0: the store draws one */
+            pawl_id new_id; /* for the new task; 0: the store draws one */
         } retry;
         struct {
             const char *note;
@@ -193,23 +193,23 @@ typedef struct pawl_op {
     } u;
 
     /* Answers. */
-    pawl_id out_id;         /* INSERT, RETRY: the task meant by the result */
-    int64_t out_fence;      /* INSERT: the lease's fence; 0: it was stored pending */
-    int64_t out_run_at_us;  /* INSERT, RELEASE: the store's time at which it falls due */
-    pawl_state out_state;   /* CANCEL, RETRY, EXISTING, STALE: the state found; NONE: no such task */
+    pawl_id out_id;        /* INSERT, RETRY: the task meant by the result */
+    int64_t out_fence;     /* INSERT: the lease's fence; 0: it was stored pending */
+    int64_t out_run_at_us; /* INSERT, RELEASE: the store's time at which it falls due */
+    pawl_state out_state;  /* CANCEL, RETRY, EXISTING, STALE: the state found; NONE: no such task */
 } pawl_op;
 
 /* One atomic commit. Nothing in it depends on the order of its operations: a batch has at most one operation per task and per
  * (tenant, key). */
 typedef struct pawl_batch {
-    int64_t node;    /* 0: a one-shot command: no receipt, no lease */
+    int64_t node; /* 0: a one-shot command: no receipt, no lease */
     int lane;
-    int64_t number;  /* 1, 2, 3, ... per (node, lane) */
+    int64_t number; /* 1, 2, 3, ... per (node, lane) */
     pawl_op **ops;
     int count;
     /* Answers. */
     int64_t store_now_us;
-    bool node_dead;  /* the node was declared dead: nothing was leased to it; the rest of the batch was applied */
+    bool node_dead; /* the node was declared dead: nothing was leased to it; the rest of the batch was applied */
 } pawl_batch;
 
 /* ---- claims ---------------------------------------------------------------------------------------------------------------- */
@@ -220,13 +220,13 @@ typedef struct pawl_want {
     int prefetch;             /* more that may wait a little */
     const char *const *types; /* the types this node knows */
     int types_count;
-    bool any_type;            /* it has a wildcard handler: types means nothing */
-    bool solo;                /* a task that must run alone may be among them (one at most) */
+    bool any_type; /* it has a wildcard handler: types means nothing */
+    bool solo;     /* a task that must run alone may be among them (one at most) */
     /* Answers. */
     int got;
     bool paused;
-    bool more;                /* more are due than were asked for */
-    int64_t next_due_us;      /* the store's time at which the next one of these types falls due; 0: none is stored */
+    bool more;           /* more are due than were asked for */
+    int64_t next_due_us; /* the store's time at which the next one of these types falls due; 0: none is stored */
 } pawl_want;
 
 typedef struct pawl_claimed {
@@ -234,10 +234,10 @@ typedef struct pawl_claimed {
     int64_t fence;
     int64_t run_at_us;
     int runs, failures, rescues, interruptions;
-    int want;            /* index of the want it answers */
-    bool not_started;    /* others may still take it back: START before running it */
-    bool suspect;        /* was rescued: START with the mark before running it */
-    bool solo;           /* no other suspect may run beside it in this process */
+    int want;         /* index of the want it answers */
+    bool not_started; /* others may still take it back: START before running it */
+    bool suspect;     /* was rescued: START with the mark before running it */
+    bool solo;        /* no other suspect may run beside it in this process */
 } pawl_claimed;
 
 typedef struct pawl_lease {
@@ -248,8 +248,8 @@ typedef struct pawl_lease {
 /* A node whose heartbeat has lapsed while it holds leases. */
 typedef struct pawl_lapsed {
     int64_t node;
-    int64_t renewal;     /* its renewal number */
-    bool proven_dead;    /* its process is known to be gone: no need to wait */
+    int64_t renewal;  /* its renewal number */
+    bool proven_dead; /* its process is known to be gone: no need to wait */
 } pawl_lapsed;
 
 #define PAWL_LAPSED_MAX 16
@@ -269,7 +269,7 @@ typedef struct pawl_news {
 typedef struct pawl_claim {
     int64_t node;
     pawl_want *wants;
-    int wants_count;     /* 0: only the news */
+    int wants_count;                 /* 0: only the news */
     const pawl_allocator *allocator; /* of bodies */
     /* Answers. */
     pawl_claimed *tasks; /* room for all that was wanted; the caller's */
@@ -280,28 +280,28 @@ typedef struct pawl_claim {
 typedef struct pawl_renewal {
     int64_t node;
     /* Answers. */
-    int64_t held;        /* leases the store says this node has */
+    int64_t held; /* leases the store says this node has */
     pawl_news news;
 } pawl_renewal;
 
 typedef struct pawl_rescue {
-    int64_t node;        /* the rescuer */
+    int64_t node; /* the rescuer */
     int64_t victim;
-    int64_t renewal;     /* the renewal number seen twice */
-    bool counts;         /* false: after an outage of the store, nobody is blamed */
-    int limit;           /* tasks freed in this call at most */
+    int64_t renewal; /* the renewal number seen twice */
+    bool counts;     /* false: after an outage of the store, nobody is blamed */
+    int limit;       /* tasks freed in this call at most */
     /* Answers. */
-    bool refused;        /* the victim lives after all */
-    int freed, failed;   /* failed: ended as rescued_too_often */
-    bool more;           /* call again for the rest */
-    pawl_lease *tasks;   /* the freed and the failed, for events; the caller's, room for `limit` */
+    bool refused;      /* the victim lives after all */
+    int freed, failed; /* failed: ended as rescued_too_often */
+    bool more;         /* call again for the rest */
+    pawl_lease *tasks; /* the freed and the failed, for events; the caller's, room for `limit` */
 } pawl_rescue;
 
 typedef struct pawl_registration {
     const char *name;
     int64_t pid;
-    const char *queues;  /* comma-separated, for people and `why`; "" = dispatches only */
-    const char *types;   /* comma-separated; "*" = any */
+    const char *queues; /* comma-separated, for people and `why`; "" = dispatches only */
+    const char *types;  /* comma-separated; "*" = any */
     int64_t lease_us;
     /* Answer. */
     int64_t node;
@@ -310,26 +310,27 @@ typedef struct pawl_registration {
 /* Node numbers: 1..1023; an id is (milliseconds since 2025-01-01) << 22 | number << 12 | sequence. */
 typedef struct pawl_ids {
     int64_t node;
-    int number;          /* 0: take one; else raise the ceiling of this one */
-    int64_t ahead_ms;    /* how far beyond now (and beyond `used_ms`) the ceiling should be */
-    int64_t used_ms;     /* the highest millisecond used so far */
-    bool give_back;      /* leaving: lower the ceiling to used_ms and free the number */
+    int number;       /* 0: take one; else raise the ceiling of this one */
+    int64_t ahead_ms; /* how far beyond now (and beyond `used_ms`) the ceiling should be */
+    int64_t used_ms;  /* the highest millisecond used so far */
+    bool give_back;   /* leaving: lower the ceiling to used_ms and free the number */
     /* Answers. */
-    int out_number;      /* differs from `number` if that one was lost to another owner */
-    int64_t floor_ms;    /* use ids of milliseconds > floor (unless the number is the one it already had) */
-    int64_t ceiling_ms;  /* and < ceiling */
+    int out_number;     /* differs from `number` if that one was lost to another owner */
+    int64_t floor_ms;   /* use ids of milliseconds > floor (unless the number is the one it already had) */
+    int64_t ceiling_ms; /* and < ceiling */
 } pawl_ids;
 
 #define PAWL_EPOCH_MS INT64_C(1735689600000) /* 2025-01-01T00:00:00Z */
 
 typedef struct pawl_sweep {
-    int64_t keep_succeeded_us, keep_cancelled_us, keep_resolved_us, keep_failed_us, keep_audit_us, keep_logs_us; /* < 0: for ever */
-    int limit;           /* rows in this step at most */
+    int64_t keep_succeeded_us, keep_cancelled_us, keep_resolved_us, keep_failed_us, keep_audit_us,
+        keep_logs_us; /* < 0: for ever */
+    int limit;        /* rows in this step at most */
     /* Answers. */
     int64_t removed;
-    int64_t expiring;    /* unresolved dead letters that will go within a week */
+    int64_t expiring; /* unresolved dead letters that will go within a week */
     bool more;
-    int64_t next_us;     /* microseconds until something falls due for removal; -1: nothing stored will */
+    int64_t next_us; /* microseconds until something falls due for removal; -1: nothing stored will */
 } pawl_sweep;
 
 /* ---- questions ------------------------------------------------------------------------------------------------------------- */
@@ -349,7 +350,7 @@ typedef struct pawl_query {
     pawl_id id;
     const pawl_filter *filter; /* LIST: limit is set; cursor is what the store itself gave */
     int64_t window_us;
-    int64_t deadline_us;       /* LIST: stop after about this long and say `partial` */
+    int64_t deadline_us; /* LIST: stop after about this long and say `partial` */
     /* Answers, from the arena. */
     pawl_info *info;
     pawl_page *page;
@@ -365,11 +366,11 @@ typedef struct pawl_query {
 /* ---- the store ------------------------------------------------------------------------------------------------------------- */
 
 typedef struct pawl_store_options {
-    const char *url;           /* whole, e.g. "sqlite:app.db" */
+    const char *url; /* whole, e.g. "sqlite:app.db" */
     bool no_migrate, shared_file, read_only;
-    bool migrate_all;          /* also migrations that are not expanding; see pawl_migrate */
+    bool migrate_all; /* also migrations that are not expanding; see pawl_migrate */
     int64_t lease_us;
-    int64_t lock_wait_us;      /* how long a write may wait for the store's lock before it is UNAVAILABLE */
+    int64_t lock_wait_us; /* how long a write may wait for the store's lock before it is UNAVAILABLE */
     pawl_clock clock;
     const pawl_allocator *allocator;
     pawl_log_fn log;
@@ -377,16 +378,16 @@ typedef struct pawl_store_options {
 } pawl_store_options;
 
 struct pawl_store_type;
-typedef struct pawl_store {    /* first member of every store's own struct */
+typedef struct pawl_store { /* first member of every store's own struct */
     const struct pawl_store_type *type;
 } pawl_store;
 
 typedef struct pawl_store_type {
-    int version;         /* PAWL_STORE_VERSION */
-    const char *scheme;  /* of its URLs: "sqlite" */
-    bool blocking;       /* calls wait for a disk or a network: the engine makes them on threads of their own */
-    bool durable;        /* what was answered OK survives the process */
-    int lanes;           /* batches that may be under way at once; at least 1 */
+    int version;        /* PAWL_STORE_VERSION */
+    const char *scheme; /* of its URLs: "sqlite" */
+    bool blocking;      /* calls wait for a disk or a network: the engine makes them on threads of their own */
+    bool durable;       /* what was answered OK survives the process */
+    int lanes;          /* batches that may be under way at once; at least 1 */
 
     /* Opens, creates or migrates. Before: nothing. After OK: every other callback may be called. */
     pawl_status (*open)(const pawl_store_options *options, pawl_store **out, pawl_error *err);

@@ -150,6 +150,7 @@ static void insert_result(core *c, pawl_op *op, int64_t store_now_us)
     op->u.insert.ask_lease = false;
     if (asked) claim_asked(c, queue);
     if (op->result == PAWL_OP_EXISTING || op->result == PAWL_OP_REFUSED) return;
+    if (op->result == PAWL_OP_UPDATED) request_unpark(c, -1); /* it may have left another queue */
     body->id = op->out_id;
     engine_event(c, PAWL_EVENT_DISPATCHED, body, 0, 0, 0, pawl_dispatched_name((pawl_dispatched)op->result));
     if (asked && op->out_fence > 0) adopt(c, op, queue);
@@ -159,6 +160,7 @@ static void insert_result(core *c, pawl_op *op, int64_t store_now_us)
 static void cancel_result(core *c, const pawl_op *op)
 {
     core_task *t = run_find(c, op->id);
+    if (op->result == PAWL_OP_DONE) request_unpark(c, -1); /* its place is free */
     if (!t) return;
     if (op->result == PAWL_OP_ASKED) run_cancel(c, t);
     else if (op->result == PAWL_OP_DONE) run_lose(c, t); /* it had not started: the lease was taken back */

@@ -278,9 +278,9 @@ static int d_shm_lock(sqlite3_file *f, int at, int n, int flags)
 static void d_shm_barrier(sqlite3_file *f) { real(f)->pMethods->xShmBarrier(real(f)); }
 static int d_shm_unmap(sqlite3_file *f, int drop) { return real(f)->pMethods->xShmUnmap(real(f), drop); }
 
-static const sqlite3_io_methods methods = {2,       d_close,   d_read,  d_write,  d_truncate, d_sync,    d_size,
-                                           d_lock,  d_unlock,  d_reserved, d_control, d_sector, d_traits, d_shm_map,
-                                           d_shm_lock, d_shm_barrier, d_shm_unmap, NULL, NULL};
+static const sqlite3_io_methods methods = {2,          d_close,       d_read,      d_write,   d_truncate, d_sync,   d_size,
+                                           d_lock,     d_unlock,      d_reserved,  d_control, d_sector,   d_traits, d_shm_map,
+                                           d_shm_lock, d_shm_barrier, d_shm_unmap, NULL,      NULL};
 
 /* ---- the VFS -------------------------------------------------------------------------------------------------------------------- */
 

@@ -42,8 +42,15 @@ bool sqlite_memory_install(void);
 
 /* The default VFS of the test program. Never waits for the real disk. */
 enum {
-    DISK_OPEN = 1, DISK_READ = 2, DISK_WRITE = 4, DISK_SYNC = 8, DISK_TRUNCATE = 16, DISK_SHM_MAP = 32, DISK_SHM_LOCK = 64,
-    DISK_DELETE = 128, DISK_SIZE = 256
+    DISK_OPEN = 1,
+    DISK_READ = 2,
+    DISK_WRITE = 4,
+    DISK_SYNC = 8,
+    DISK_TRUNCATE = 16,
+    DISK_SHM_MAP = 32,
+    DISK_SHM_LOCK = 64,
+    DISK_DELETE = 128,
+    DISK_SIZE = 256
 };
 
 extern fault disk_fault;
@@ -79,7 +86,7 @@ typedef struct entry { /* one task somebody wanted to have */
     bool resolved;     /* acknowledged or retried */
     bool transaction;  /* dispatched inside a transaction of the program's own */
     pawl_id retried_as;
-    int parent;        /* spawned by entry parent - 1: there exactly if that one succeeded */
+    int parent; /* spawned by entry parent - 1: there exactly if that one succeeded */
     int runs, ends;
 } entry;
 
@@ -88,10 +95,10 @@ typedef struct entry { /* one task somebody wanted to have */
 typedef struct ledger {
     entry entries[ENTRIES_MAX];
     int count;
-    int paused;        /* queue "side": 1 known to be paused, 0 known not to be, -1 unknown */
-    int64_t now_us;    /* the engine's time at the last call */
-    int64_t gone_us;   /* how far the clock was moved in all */
-    bool swept;        /* so far that retention may have taken what is finished */
+    int paused;      /* queue "side": 1 known to be paused, 0 known not to be, -1 unknown */
+    int64_t now_us;  /* the engine's time at the last call */
+    int64_t gone_us; /* how far the clock was moved in all */
+    bool swept;      /* so far that retention may have taken what is finished */
 } ledger;
 
 entry *ledger_new(ledger *l, const char *kind);
@@ -109,14 +116,14 @@ typedef struct world {
     bool memory_source; /* then NO_MEMORY is what a failure should be called */
     ledger *book;
     pawl *p;
-    sqlite3 *host;      /* the program's own connection */
+    sqlite3 *host; /* the program's own connection */
     pawl_run *deferred[DEFERRED_MAX];
     int deferred_count;
     bool handlers_known;
-    bool one_shot;      /* its ids are drawn inside the transaction: an unknown outcome has none */
-    bool settling;      /* handlers take the short way */
-    int calls;          /* of pawl that were tried */
-    char problem[800];  /* the first thing that is wrong; empty: nothing */
+    bool one_shot;     /* its ids are drawn inside the transaction: an unknown outcome has none */
+    bool settling;     /* handlers take the short way */
+    int calls;         /* of pawl that were tried */
+    char problem[800]; /* the first thing that is wrong; empty: nothing */
     pawl_error err;
 } world;
 
@@ -134,14 +141,14 @@ void world_close(world *w, bool must);           /* w->p; must: it has to say th
 void world_advance(world *w, int64_t us);
 entry *world_send(world *w, const char *type, pawl_task task); /* NULL: not stored, or not known */
 void world_finish_deferred(world *w);
-void world_cancelled(world *w, entry *e);        /* a cancel was acknowledged */
+void world_cancelled(world *w, entry *e); /* a cancel was acknowledged */
 
-void world_recover(world *w);    /* nothing fails any more: the same engine must work as if nothing had */
-void world_judge(world *w);      /* a new engine finds what the ledger says, runs it all, and the rows are sound */
-void judge_ledger(world *w);     /* the open engine agrees with the ledger */
-void judge_settled(world *w);    /* and everything has ended */
-void judge_integrity(world *w);  /* SQLite's own check */
-void judge_rows(world *w);       /* that, and tables that agree with each other */
+void world_recover(world *w);   /* nothing fails any more: the same engine must work as if nothing had */
+void world_judge(world *w);     /* a new engine finds what the ledger says, runs it all, and the rows are sound */
+void judge_ledger(world *w);    /* the open engine agrees with the ledger */
+void judge_settled(world *w);   /* and everything has ended */
+void judge_integrity(world *w); /* SQLite's own check */
+void judge_rows(world *w);      /* that, and tables that agree with each other */
 
 /* ---- scenes --------------------------------------------------------------------------------------------------------------------- */
 
@@ -156,8 +163,8 @@ typedef struct scene {
 extern const scene scenes[];
 extern const int scenes_count;
 
-void story_act(world *w);             /* all of a task's life in one piece, for the loss of power */
-extern void (*story_moment)(void);    /* called where everything said so far is in the ledger */
+void story_act(world *w);          /* all of a task's life in one piece, for the loss of power */
+extern void (*story_moment)(void); /* called where everything said so far is in the ledger */
 
 bool handlers_register(world *w);
 

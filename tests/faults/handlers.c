@@ -19,7 +19,8 @@ static bool ended(world *w, pawl_run *run, pawl_state state)
     entry *e = entry_of(w, run);
     if (!e) return true;
     if (e->ends++) problem(w, "%s ends for the %d. time", e->tag, e->ends);
-    if (e->must && e->must != state) problem(w, "%s has %s and then %s", e->tag, pawl_state_name(e->must), pawl_state_name(state));
+    if (e->must && e->must != state)
+        problem(w, "%s has %s and then %s", e->tag, pawl_state_name(e->must), pawl_state_name(state));
     if (e->answer == ANSWER_UNKNOWN) e->answer = ANSWER_OK; /* now it is known */
     e->must = state;
     return true;
@@ -132,7 +133,8 @@ static pawl_outcome run_tx(pawl_run *run, void *ctx)
     if (sqlite3_exec(w->host, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK) return outcome;
     bool done = sqlite3_exec(w->host, "INSERT INTO business DEFAULT VALUES", NULL, NULL, NULL) == SQLITE_OK;
     done = done && TRY(pawl_complete_sqlite(run, w->host, &outcome, &w->err));
-    if (!done || sqlite3_exec(w->host, "COMMIT", NULL, NULL, NULL) != SQLITE_OK) sqlite3_exec(w->host, "ROLLBACK", NULL, NULL, NULL);
+    if (!done || sqlite3_exec(w->host, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
+        sqlite3_exec(w->host, "ROLLBACK", NULL, NULL, NULL);
     return outcome;
 }
 
@@ -147,9 +149,17 @@ static const struct {
 static pawl_handler handler_of(world *w, size_t i)
 {
     static const char *const never[] = {"never", NULL};
-    pawl_handler h = {.type = types[i].type, .run = types[i].run, .ctx = w, .max_attempts = 5, .on_started = on_started,
-                      .on_succeeded = on_succeeded, .on_failed = on_failed, .on_retry = on_retry, .on_cancelled = on_cancelled};
-    h.retry = (pawl_retry_policy){.curve = PAWL_CURVE_LIST, .delays_us = {PAWL_SECOND, 2 * PAWL_SECOND}, .delays = 2, .never_codes = never};
+    pawl_handler h = {.type = types[i].type,
+                      .run = types[i].run,
+                      .ctx = w,
+                      .max_attempts = 5,
+                      .on_started = on_started,
+                      .on_succeeded = on_succeeded,
+                      .on_failed = on_failed,
+                      .on_retry = on_retry,
+                      .on_cancelled = on_cancelled};
+    h.retry = (pawl_retry_policy){
+        .curve = PAWL_CURVE_LIST, .delays_us = {PAWL_SECOND, 2 * PAWL_SECOND}, .delays = 2, .never_codes = never};
     if (strcmp(h.type, "snooze") == 0) h.queue = "side";
     return h;
 }

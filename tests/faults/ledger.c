@@ -160,32 +160,46 @@ typedef struct rule {
 #define ROLLED(outcome) "(SELECT coalesce(sum(count), 0) FROM pawl_rollup WHERE outcome = " outcome ")"
 
 static const rule rules[] = {
-    {"a body has one place", "SELECT " COUNT("pawl_body") " = " COUNT("pawl_live") " + " COUNT("pawl_leased") " + " COUNT("pawl_done")
-                             " + " COUNT("pawl_failed"), false},
-    {"no place without a body", "SELECT NOT EXISTS (SELECT id FROM pawl_live UNION ALL SELECT id FROM pawl_leased UNION ALL "
-                                "SELECT id FROM pawl_done UNION ALL SELECT id FROM pawl_failed EXCEPT SELECT id FROM pawl_body)", false},
-    {"pending is counted", "SELECT coalesce(sum(pending), 0) = (SELECT count(*) FROM pawl_live WHERE state = 2) FROM pawl_queue", false},
+    {"a body has one place",
+     "SELECT " COUNT("pawl_body") " = " COUNT("pawl_live") " + " COUNT("pawl_leased") " + " COUNT("pawl_done") " + " COUNT(
+         "pawl_failed"),
+     false},
+    {"no place without a body",
+     "SELECT NOT EXISTS (SELECT id FROM pawl_live UNION ALL SELECT id FROM pawl_leased UNION ALL "
+     "SELECT id FROM pawl_done UNION ALL SELECT id FROM pawl_failed EXCEPT SELECT id FROM pawl_body)",
+     false},
+    {"pending is counted", "SELECT coalesce(sum(pending), 0) = (SELECT count(*) FROM pawl_live WHERE state = 2) FROM pawl_queue",
+     false},
     {"leased is counted", "SELECT coalesce(sum(leased), 0) = " COUNT("pawl_leased") " FROM pawl_queue", false},
     {"dead letters are counted",
      "SELECT coalesce(sum(failed), 0) = (SELECT count(*) FROM pawl_failed WHERE resolved_us IS NULL) FROM pawl_queue", false},
     {"leases are counted", "SELECT coalesce(sum(leases), 0) = " COUNT("pawl_leased") " FROM pawl_heartbeat", false},
-    {"a lease has a node", "SELECT NOT EXISTS (SELECT 1 FROM pawl_leased WHERE node NOT IN (SELECT id FROM pawl_node WHERE alive = 1))", false},
-    {"a cancel has a lease", "SELECT NOT EXISTS (SELECT 1 FROM pawl_cancel WHERE task_id NOT IN (SELECT id FROM pawl_leased))", false},
+    {"a lease has a node",
+     "SELECT NOT EXISTS (SELECT 1 FROM pawl_leased WHERE node NOT IN (SELECT id FROM pawl_node WHERE alive = 1))", false},
+    {"a cancel has a lease", "SELECT NOT EXISTS (SELECT 1 FROM pawl_cancel WHERE task_id NOT IN (SELECT id FROM pawl_leased))",
+     false},
     {"a key has its task", "SELECT NOT EXISTS (SELECT 1 FROM pawl_key WHERE task_id NOT IN (SELECT id FROM pawl_body))", false},
-    {"a keyed task has its key", "SELECT NOT EXISTS (SELECT 1 FROM pawl_body b WHERE key IS NOT NULL AND NOT EXISTS "
-                                 "(SELECT 1 FROM pawl_key k WHERE k.key = b.key AND k.task_id = b.id))", false},
-    {"attempts belong to tasks", "SELECT NOT EXISTS (SELECT 1 FROM pawl_attempt WHERE task_id NOT IN (SELECT id FROM pawl_body))", false},
-    {"audit belongs to tasks", "SELECT NOT EXISTS (SELECT 1 FROM pawl_audit WHERE task_id NOT IN (SELECT id FROM pawl_body))", false},
-    {"retention finds what is done", "SELECT NOT EXISTS (SELECT 1 FROM pawl_done d WHERE NOT EXISTS (SELECT 1 FROM pawl_done_slot s "
-                                     "WHERE s.state = d.state AND s.slot = d.finished_us / 600000000 AND d.id BETWEEN s.min_id AND s.max_id))",
+    {"a keyed task has its key",
+     "SELECT NOT EXISTS (SELECT 1 FROM pawl_body b WHERE key IS NOT NULL AND NOT EXISTS "
+     "(SELECT 1 FROM pawl_key k WHERE k.key = b.key AND k.task_id = b.id))",
+     false},
+    {"attempts belong to tasks", "SELECT NOT EXISTS (SELECT 1 FROM pawl_attempt WHERE task_id NOT IN (SELECT id FROM pawl_body))",
+     false},
+    {"audit belongs to tasks", "SELECT NOT EXISTS (SELECT 1 FROM pawl_audit WHERE task_id NOT IN (SELECT id FROM pawl_body))",
+     false},
+    {"retention finds what is done",
+     "SELECT NOT EXISTS (SELECT 1 FROM pawl_done d WHERE NOT EXISTS (SELECT 1 FROM pawl_done_slot s "
+     "WHERE s.state = d.state AND s.slot = d.finished_us / 600000000 AND d.id BETWEEN s.min_id AND s.max_id))",
      false},
     {"dispatches are counted once", "SELECT " ROLLED("1") " = " COUNT("pawl_body"), true},
     {"successes are counted once", "SELECT " ROLLED("2") " = (SELECT count(*) FROM pawl_done WHERE state = 4)", true},
     {"failures are counted once", "SELECT " ROLLED("3") " = " COUNT("pawl_failed"), true},
     {"cancels are counted once", "SELECT " ROLLED("4") " = (SELECT count(*) FROM pawl_done WHERE state = 6)", true},
-    {"a retry points back", "SELECT NOT EXISTS (SELECT 1 FROM (SELECT id, retried_as FROM pawl_done UNION ALL SELECT id, retried_as FROM "
-                            "pawl_failed) r WHERE retried_as IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pawl_body b WHERE b.id = r.retried_as "
-                            "AND b.retry_of = r.id))", true},
+    {"a retry points back",
+     "SELECT NOT EXISTS (SELECT 1 FROM (SELECT id, retried_as FROM pawl_done UNION ALL SELECT id, retried_as FROM "
+     "pawl_failed) r WHERE retried_as IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pawl_body b WHERE b.id = r.retried_as "
+     "AND b.retry_of = r.id))",
+     true},
 };
 
 static void check_rule(world *w, sqlite3 *db, const rule *r)
@@ -202,7 +216,8 @@ static void check_integrity(world *w, sqlite3 *db)
     sqlite3_stmt *st = NULL;
     if (sqlite3_prepare_v2(db, "PRAGMA integrity_check", -1, &st, NULL) != SQLITE_OK || sqlite3_step(st) != SQLITE_ROW)
         problem(w, "integrity_check: %s", sqlite3_errmsg(db));
-    else if (strcmp((const char *)sqlite3_column_text(st, 0), "ok") != 0) problem(w, "integrity_check: %s", sqlite3_column_text(st, 0));
+    else if (strcmp((const char *)sqlite3_column_text(st, 0), "ok") != 0)
+        problem(w, "integrity_check: %s", sqlite3_column_text(st, 0));
     sqlite3_finalize(st);
 }
 

@@ -37,7 +37,8 @@ static unsigned long mixed(unsigned long n)
 bool fault_now(fault *f)
 {
     long call = atomic_fetch_add(&f->calls, 1) + 1, at = atomic_load(&f->at), one_in = atomic_load(&f->one_in);
-    bool fails = (at && (call == at || (call > at && atomic_load(&f->for_good)))) || (one_in && mixed((unsigned long)call) % one_in == 0);
+    bool fails =
+        (at && (call == at || (call > at && atomic_load(&f->for_good)))) || (one_in && mixed((unsigned long)call) % one_in == 0);
     if (fails) atomic_fetch_add(&f->fired, 1);
     return fails;
 }

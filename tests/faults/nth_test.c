@@ -23,7 +23,8 @@ typedef struct source {
     int kinds, rc; /* of the disk */
 } source;
 
-#define EVERY (DISK_OPEN | DISK_READ | DISK_WRITE | DISK_SYNC | DISK_TRUNCATE | DISK_SHM_MAP | DISK_SHM_LOCK | DISK_DELETE | DISK_SIZE)
+#define EVERY \
+    (DISK_OPEN | DISK_READ | DISK_WRITE | DISK_SYNC | DISK_TRUNCATE | DISK_SHM_MAP | DISK_SHM_LOCK | DISK_DELETE | DISK_SIZE)
 
 static const source sources[] = {
     {"memory", &memory_fault, true, 0, 0},
@@ -77,7 +78,8 @@ static long play(const scene *s, long n, bool for_good, bool *failed)
     world_close(&w, false);
     if (sqlite3_memory_used() != used) problem(&w, "SQLite keeps %lld bytes", (long long)(sqlite3_memory_used() - used));
     world_free(&w);
-    if (w.problem[0]) fail_msg("%s %s, %s: call %ld %s: %s", from->name, store, s->name, n, for_good ? "stays" : "once", w.problem);
+    if (w.problem[0])
+        fail_msg("%s %s, %s: call %ld %s: %s", from->name, store, s->name, n, for_good ? "stays" : "once", w.problem);
     return calls;
 }
 

@@ -27,7 +27,8 @@ static void act_visit(world *w)
     if (world_open(w, (pawl_options){.one_shot = true})) world_send(w, "ok", (pawl_task){0});
     world_close(w, false);
     pawl_page *page = NULL;
-    if (w->sqlite && world_open(w, (pawl_options){.read_only = true}) && TRY(pawl_list(w->p, NULL, &page, &w->err))) pawl_page_free(page);
+    if (w->sqlite && world_open(w, (pawl_options){.read_only = true}) && TRY(pawl_list(w->p, NULL, &page, &w->err)))
+        pawl_page_free(page);
     world_close(w, false);
 }
 
@@ -86,8 +87,11 @@ static void send_bulk(world *w)
 static void act_dispatch(world *w)
 {
     world_send(w, "ok", (pawl_task){0});
-    world_send(w, "ok", (pawl_task){.delay_us = PAWL_MINUTE, .tenant = "t", .rate_key = pawl_str("r"),
-                                    .traceparent = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"});
+    world_send(w, "ok",
+               (pawl_task){.delay_us = PAWL_MINUTE,
+                           .tenant = "t",
+                           .rate_key = pawl_str("r"),
+                           .traceparent = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"});
     world_send(w, "ok", (pawl_task){.key = "k", .delay_us = PAWL_HOUR});
     world_send(w, "ok", (pawl_task){.key = "k", .delay_us = PAWL_MINUTE});
     send_bulk(w);
@@ -169,7 +173,8 @@ static void act_events(world *w)
     pawl_subscription *s = NULL;
     pawl_event event;
     int seen = 0;
-    if (TRY(pawl_subscribe(w->p, 4, &s, &w->err)) && pawl_subscription_fd(s) < 0) problem(w, "a subscription without a descriptor");
+    if (TRY(pawl_subscribe(w->p, 4, &s, &w->err)) && pawl_subscription_fd(s) < 0)
+        problem(w, "a subscription without a descriptor");
     world_send(w, "ok", (pawl_task){0});
     TRY(pawl_run_due(w->p, NULL, &w->err));
     while (s && pawl_next_event(s, 0, &event)) seen++;
@@ -269,7 +274,8 @@ static void send_in_transaction(world *w, const char *end)
     e->transaction = true;
     e->answer = ANSWER_NO;
     if (!host_exec(w, "BEGIN IMMEDIATE")) return;
-    bool sent = host_exec(w, "INSERT INTO business DEFAULT VALUES") && TRY(pawl_dispatch_sqlite(w->p, w->host, &task, &r, &w->err));
+    bool sent =
+        host_exec(w, "INSERT INTO business DEFAULT VALUES") && TRY(pawl_dispatch_sqlite(w->p, w->host, &task, &r, &w->err));
     bool ended = host_exec(w, end);
     if (sent && ended) e->answer = strcmp(end, "COMMIT") == 0 ? ANSWER_OK : ANSWER_NO;
     else if (sent) e->answer = ANSWER_UNKNOWN;
@@ -387,10 +393,7 @@ static void prepare_victim(world *w)
     prepare_started(w);
 }
 
-static void act_rescue(world *w)
-{
-    world_advance(w, 3 * PAWL_MINUTE);
-}
+static void act_rescue(world *w) { world_advance(w, 3 * PAWL_MINUTE); }
 
 /* ---- all in one ----------------------------------------------------------------------------------------------------------------- */
 
@@ -446,19 +449,12 @@ void story_act(world *w)
 }
 
 const scene scenes[] = {
-    {"open", false, false, prepare_nothing, act_open},
-    {"visit", true, false, prepare_store, act_visit},
-    {"setup", false, false, prepare_open, act_setup},
-    {"dispatch", false, false, prepare_started, act_dispatch},
-    {"eager", false, false, prepare_nothing, act_eager},
-    {"run", false, false, prepare_sent, act_run},
-    {"look", false, false, prepare_finished, act_look},
-    {"events", false, false, prepare_started, act_events},
-    {"people", false, false, prepare_people, act_people},
-    {"transaction", true, true, prepare_shared, act_transaction},
-    {"backup", true, false, prepare_finished, act_backup},
-    {"stop", false, false, prepare_stop, act_stop},
-    {"sweep", false, false, prepare_sweep, act_sweep},
-    {"rescue", true, false, prepare_victim, act_rescue},
+    {"open", false, false, prepare_nothing, act_open},     {"visit", true, false, prepare_store, act_visit},
+    {"setup", false, false, prepare_open, act_setup},      {"dispatch", false, false, prepare_started, act_dispatch},
+    {"eager", false, false, prepare_nothing, act_eager},   {"run", false, false, prepare_sent, act_run},
+    {"look", false, false, prepare_finished, act_look},    {"events", false, false, prepare_started, act_events},
+    {"people", false, false, prepare_people, act_people},  {"transaction", true, true, prepare_shared, act_transaction},
+    {"backup", true, false, prepare_finished, act_backup}, {"stop", false, false, prepare_stop, act_stop},
+    {"sweep", false, false, prepare_sweep, act_sweep},     {"rescue", true, false, prepare_victim, act_rescue},
 };
 const int scenes_count = sizeof scenes / sizeof *scenes;

@@ -58,7 +58,8 @@ bool tried(world *w, pawl_status status, const char *call)
     if (status == PAWL_OK) return true;
     if (!fired(w)) problem(w, "%s failed by itself: %s: %s", call, pawl_status_name(status), w->err.message);
     else if (!fits(w, status)) problem(w, "%s calls a failure %s: %s", call, pawl_status_name(status), w->err.message);
-    else if (w->err.status != status || !w->err.message[0]) problem(w, "%s failed with %s and does not say why", call, pawl_status_name(status));
+    else if (w->err.status != status || !w->err.message[0])
+        problem(w, "%s failed with %s and does not say why", call, pawl_status_name(status));
     w->err = (pawl_error){0};
     return false;
 }

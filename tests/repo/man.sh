@@ -15,7 +15,7 @@ for page in "${pages[@]}"; do
 done
 
 # Every command has its usage in a page; every function of pawl.h is in pawl.3.
-text=$(for page in "${pages[@]}"; do MANROFFOPT='' GROFF_NO_SGR=1 groff -man -Tascii -rLL=300n "$page" | col -bx; done)
+text=$(for page in "${pages[@]}"; do groff -man -Tascii -P-cbuo -rLL=300n "$page"; done)
 while IFS= read -r command; do
     grep -qE "^ +pawl $command( |$)" <<<"$text" || { echo "no page shows the usage of \"pawl $command\""; failures=1; }
 done < <("$PAWL_BIN" --help | sed -n 's/^  \([a-z]\{1,\}\( [a-z]\{1,\}\)\{0,1\}\)   .*/\1/p' | grep -vE '^(pawl|help|version)')

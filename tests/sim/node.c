@@ -281,7 +281,7 @@ void node_gone(sim_node *n)
     n->core = NULL;
     n->up = false;
     if (n->blocks) broken(s, "memory is given back", "core_free left %lld blocks", (long long)n->blocks);
-    if (s->plan.keep_sessions && chance(s, 500))
+    if (s->plan.keep_sessions && chance(s, 700))
         sim_at(s, between(s, 0, s->plan.lease_us * 4), NULL, disconnect_later, n->session, 0);
     else if (chance(s, 500)) sim_at(s, spread(s, s->plan.latency_us), NULL, disconnect_later, n->session, 0);
     else disconnect(n->session, s);

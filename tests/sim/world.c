@@ -260,7 +260,7 @@ static void plan_load(sim *s, plan *p)
     p->bulks = sometimes(s, 400, 300);
     p->give_ups = sometimes(s, 300, 200);
     p->key_share = sometimes(s, 500, 900);
-    p->keep_sessions = chance(s, 400);
+    p->keep_sessions = chance(s, 600);
     p->noisy_wakes = chance(s, 300);
     p->tiny_batches = chance(s, 300);
     p->depth_limits = !s->rows && chance(s, 250);

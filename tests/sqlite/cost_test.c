@@ -1,5 +1,5 @@
-/* What things cost, in rows looked at and not in time: what nobody may run yet costs a claim nothing, and finished work costs nothing at
- * all. SQLite counts the steps of its virtual machine. */
+/* What things cost, in rows looked at and not in time: what nobody may run yet costs a claim nothing, and finished work costs
+ * nothing at all. SQLite counts the steps of its virtual machine. */
 #include "support.h"
 #include <stdio.h>
 
@@ -194,7 +194,8 @@ static void a_list_of_an_hour_costs_what_the_hour_holds(void **state)
         insert_many(p, s, (many){.count = counts[i]});
     }
     for (int oldest_first = 0; oldest_first < 2; oldest_first++) {
-        pawl_filter filter = {.since_us = start_us + PAWL_HOUR, .until_us = start_us + 2 * PAWL_HOUR, .oldest_first = oldest_first};
+        pawl_filter filter = {
+            .since_us = start_us + PAWL_HOUR, .until_us = start_us + 2 * PAWL_HOUR, .oldest_first = oldest_first};
         reader_steps(s);
         assert_int_equal(list_all(p, s, filter), 7);
         assert_true(reader_steps(s) < 5000);

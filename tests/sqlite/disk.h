@@ -27,8 +27,9 @@ bool disk_failed(void); /* it came to the failure */
 /* Called in the middle of every sync of a database or WAL: a moment at which power may fail. */
 extern void (*disk_in_sync)(void);
 
-/* What would be on the disk if power failed now: synced bytes, and of the others a choice that depends on the seed (not written, written,
- * written in part, garbled). Writes copies of every file whose name begins with `path` to `to` + the rest of its name. */
+/* What would be on the disk if power failed now: synced bytes, and of the others a choice that depends on the seed (not
+ * written, written, written in part, garbled). Writes copies of every file whose name begins with `path` to `to` + the rest of
+ * its name. */
 void disk_crash_copy(const char *path, const char *to, uint64_t seed);
 
 #endif

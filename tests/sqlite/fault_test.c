@@ -1,7 +1,7 @@
 /* A disk that fails at every step: an error is never an acknowledgement, and nothing is half written.
  *
- * The n-th write or sync fails, once or for good, with an I/O error or a full disk, for n = 1, 2, 3 ... up to more than a call needs.
- * After each failure the call is made again as an engine would make it.
+ * The n-th write or sync fails, once or for good, with an I/O error or a full disk, for n = 1, 2, 3 ... up to more than a call
+ * needs. After each failure the call is made again as an engine would make it.
  */
 #include "disk.h"
 #include "support.h"

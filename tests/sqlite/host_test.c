@@ -31,7 +31,7 @@ static pawl_op *drawn_insert(place *p)
     return op;
 }
 
-/* ---- preparing ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- preparing ----------------------------------------------------------------------------------------------------------- */
 
 static void stranger(void) {}
 
@@ -61,7 +61,7 @@ static void preparing_turns_checkpoints_off(void **state)
     sqlite3_close(db);
 }
 
-/* ---- refusals ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- refusals ------------------------------------------------------------------------------------------------------------ */
 
 static void handles_that_cannot_be_used(void **state)
 {
@@ -137,7 +137,7 @@ static void a_closed_handle_is_forgotten(void **state)
     store_close(s);
 }
 
-/* ---- dispatch ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- dispatch ------------------------------------------------------------------------------------------------------------ */
 
 static void task_and_data_commit_or_vanish_together(void **state)
 {
@@ -211,7 +211,7 @@ static void a_failure_leaves_the_transaction_whole(void **state)
     store_close(s);
 }
 
-/* ---- completion ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- completion ---------------------------------------------------------------------------------------------------------- */
 
 static void completion_by_fence(void **state)
 {
@@ -245,7 +245,7 @@ static void completion_by_fence(void **state)
     store_close(s);
 }
 
-/* ---- a plain dispatch inside one's own transaction ---------------------------------------------------------------------------------------- */
+/* ---- a plain dispatch inside one's own transaction ----------------------------------------------------------------------- */
 
 static void *ask_elsewhere(void *store) { return sqlite_inside_own_write(store) ? store : NULL; }
 

@@ -43,7 +43,7 @@ static pawl_status as_nobody(place *p, const pawl_store_options *o, char message
     return (pawl_status)WEXITSTATUS(code);
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------------------------------------------------------- */
 
 static void urls_that_name_no_file(void **state)
 {
@@ -101,7 +101,7 @@ static void a_symbolic_link_is_the_same_store(void **state)
     store_close(b);
 }
 
-/* ---- permissions and file systems ---------------------------------------------------------------------------------------------------- */
+/* ---- permissions and file systems ---------------------------------------------------------------------------------------- */
 
 static void a_file_that_cannot_be_written(void **state)
 {
@@ -158,7 +158,7 @@ static void a_network_file_system(void **state)
     sqlite_statfs = statfs;
 }
 
-/* ---- what is in the file --------------------------------------------------------------------------------------------------------------- */
+/* ---- what is in the file ------------------------------------------------------------------------------------------------- */
 
 static void a_file_that_is_no_database(void **state)
 {
@@ -242,7 +242,7 @@ static void another_programs_database(void **state)
     sqlite3_close(db);
 }
 
-/* ---- schema ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- schema -------------------------------------------------------------------------------------------------------------- */
 
 static void no_migration_wanted(void **state)
 {
@@ -319,7 +319,7 @@ static void a_running_program_notices_a_migration(void **state)
     store_close(s);
 }
 
-/* ---- looking only -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- looking only -------------------------------------------------------------------------------------------------------- */
 
 static void read_only(void **state)
 {
@@ -339,7 +339,7 @@ static void read_only(void **state)
     store_close(reader);
 }
 
-/* ---- many at once, and no memory -------------------------------------------------------------------------------------------------------------- */
+/* ---- many at once, and no memory ----------------------------------------------------------------------------------------- */
 
 static void created_by_several_processes_at_once(void **state)
 {

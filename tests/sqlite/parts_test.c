@@ -2,7 +2,7 @@
 #include "support.h"
 #include <stdio.h>
 
-/* ---- histograms ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- histograms ---------------------------------------------------------------------------------------------------------- */
 
 static bool within(int64_t value, int64_t wanted) { return value * 3 >= wanted * 2 && value * 2 <= wanted * 3; }
 
@@ -47,7 +47,7 @@ static void histograms_survive_storage(void **state)
     histogram_merge(&d, (pawl_bytes){wild, sizeof wild - 1});
 }
 
-/* ---- receipts -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- receipts ------------------------------------------------------------------------------------------------------------ */
 
 static void receipts_survive_storage(void **state)
 {
@@ -85,7 +85,7 @@ static void receipts_survive_storage(void **state)
     buf_done(&out);
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- names --------------------------------------------------------------------------------------------------------------- */
 
 static void more_names_than_the_cache_holds(void **state)
 {
@@ -111,7 +111,7 @@ static void more_names_than_the_cache_holds(void **state)
     store_close(s);
 }
 
-/* ---- lists ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- lists --------------------------------------------------------------------------------------------------------------- */
 
 /* A list that has no time is cut, says so, and goes on from where it was. */
 static void a_list_that_is_cut_goes_on(void **state)
@@ -169,7 +169,7 @@ static void lists_by_key_find_all_of_its_tasks(void **state)
     store_close(s);
 }
 
-/* ---- settings ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- settings ------------------------------------------------------------------------------------------------------------ */
 
 static void settings_say_what_durability_rests_on(void **state)
 {

@@ -53,7 +53,7 @@ sqlite3 *host_open(place *p);
 void host_exec(sqlite3 *db, const char *sql); /* must work */
 int64_t host_int(sqlite3 *db, const char *sql);
 
-/* Another process. It is made before this one opens anything (SQLite's handles do not survive a fork) and acts when it is told to. */
+/* Another process. It is made before this one opens anything (SQLite's handles do not survive a fork) and acts when told to. */
 typedef struct child {
     pid_t pid;
     int go, said;

@@ -1,5 +1,5 @@
-/* Everything at once: one thread writes, others read, watch, copy and use transactions of their own; two handles share the file. For
- * the thread sanitizer, and for the counts at the end. */
+/* Everything at once: one thread writes, others read, watch, copy and use transactions of their own; two handles share the
+ * file. For the thread sanitizer, and for the counts at the end. */
 #include "support.h"
 #include <stdio.h>
 #include <unistd.h>

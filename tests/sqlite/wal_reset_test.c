@@ -1,10 +1,11 @@
 /* Nothing acknowledged is lost when a checkpoint of one connection meets a commit of another that starts the WAL anew.
  *
- * SQLite 3.7.0 to 3.51.2 loses rows there if the checkpoint is passive. The moment is hit on purpose: a checkpointing connection calls
- * xUnfetch right after it has read the WAL's header and before it acts on it, and from inside that call the other handle commits.
+ * SQLite 3.7.0 to 3.51.2 loses rows there if the checkpoint is passive. The moment is hit on purpose: a checkpointing
+ * connection calls xUnfetch right after it has read the WAL's header and before it acts on it, and from inside that call the
+ * other handle commits.
  *
- * Built with PAWL_CANARY_PASSIVE_CHECKPOINT the store checkpoints the wrong way, and the same steps must lose rows: that shows that this
- * test notices.
+ * Built with PAWL_CANARY_PASSIVE_CHECKPOINT the store checkpoints the wrong way, and the same steps must lose rows: that shows
+ * that this test notices.
  */
 #include "store/sqlite/vfs.h"
 #include "support.h"

@@ -2,8 +2,8 @@
  *
  * Order inside the transaction: the node's life row, the receipt, the operations, then the sums of the tally and the heartbeat.
  *
- * An operation that the store cannot hold (a row too large) fails the transaction; it is marked REFUSED and the batch is applied again
- * without it. That is slow and never happens to those who keep to the limits of pawl.h.
+ * An operation that the store cannot hold (a row too large) fails the transaction; it is marked REFUSED and the batch is
+ * applied again without it. That is slow and never happens to those who keep to the limits of pawl.h.
  */
 #include "base/error.h"
 #include "store/sqlite/inner.h"

@@ -1,7 +1,7 @@
 /* A consistent copy while the store is in use.
  *
- * The copy is made from one read transaction, so commits meanwhile do not start it anew. It is written under another name and renamed
- * when it is complete: a file of the wanted name is a whole backup.
+ * The copy is made from one read transaction, so commits meanwhile do not start it anew. It is written under another name and
+ * renamed when it is complete: a file of the wanted name is a whole backup.
  */
 #include "base/alloc.h"
 #include "base/error.h"

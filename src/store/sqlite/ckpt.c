@@ -1,11 +1,11 @@
 /* Checkpoints.
  *
  * SQLite 3.7.0 to 3.51.2 can lose committed rows when a passive checkpoint of one connection overlaps a commit of another that
- * starts the WAL anew. So every checkpoint of ours is FULL, on the writer connection and with the turn held: it has SQLite's writer
- * lock, and nobody can commit meanwhile. vfs.c sees to it that a FULL checkpoint never becomes a passive one.
+ * starts the WAL anew. So every checkpoint of ours is FULL, on the writer connection and with the turn held: it has SQLite's
+ * writer lock, and nobody can commit meanwhile. vfs.c sees to it that a FULL checkpoint never becomes a passive one.
  *
- * One is made about every 4 MiB of new WAL, and at close. A reader that does not let go leaves it incomplete after 50 ms; then twice
- * as much WAL may gather before the next, until one is complete.
+ * One is made about every 4 MiB of new WAL, and at close. A reader that does not let go leaves it incomplete after 50 ms; then
+ * twice as much WAL may gather before the next, until one is complete.
  */
 #include "base/error.h"
 #include "store/sqlite/inner.h"
@@ -90,7 +90,7 @@ bool ckpt_now(sqlite_store *s, int64_t wait_us)
     return true;
 }
 
-/* Leaves everything in the database file if that can be had without a long wait; otherwise it stays in the WAL, just as durable. */
+/* Leaves everything in the database file if that can be had without a long wait; otherwise it stays in the WAL, as durable. */
 void ckpt_at_close(sqlite_store *s)
 {
     if (s->ckpt.page_size == 0) return; /* opened to read */

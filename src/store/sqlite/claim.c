@@ -1,9 +1,9 @@
 /* claim: leases due tasks in the order priority, run_at, id.
  *
- * The ready index keeps the tasks of a queue in lanes, one per priority, class (ordinary, suspect, to run alone) and type, each in
- * the order of run_at. A claim steps from lane to lane by one probe each, so neither future tasks of one priority nor types that the
- * node does not know nor suspects that it may not have now stand in the way of others. Within one priority it takes the first few of
- * every lane, sorts them and grants.
+ * The ready index keeps the tasks of a queue in lanes, one per priority, class (ordinary, suspect, to run alone) and type, each
+ * in the order of run_at. A claim steps from lane to lane by one probe each, so neither future tasks of one priority nor types
+ * that the node does not know nor suspects that it may not have now stand in the way of others. Within one priority it takes
+ * the first few of every lane, sorts them and grants.
  *
  * A task whose body cannot be read is left where it is and counted; the fifth time it ends as failed.
  */
@@ -32,7 +32,7 @@ typedef struct claiming {
 
 static const char what[] = "claim tasks in";
 
-/* ---- lanes --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- lanes --------------------------------------------------------------------------------------------------------------- */
 
 bool lane_next(conn *c, lane_key *lane)
 {
@@ -118,7 +118,7 @@ static void future_of_lane(claiming *c, const lane_key *lane)
     if (due_us && (!c->want->next_due_us || due_us < c->want->next_due_us)) c->want->next_due_us = due_us;
 }
 
-/* ---- granting -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- granting ------------------------------------------------------------------------------------------------------------ */
 
 static int by_time(const void *a, const void *b)
 {
@@ -199,7 +199,7 @@ static void grant_rows(claiming *c)
     c->count = 0;
 }
 
-/* ---- wants ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- wants --------------------------------------------------------------------------------------------------------------- */
 
 static int by_number(const void *a, const void *b)
 {

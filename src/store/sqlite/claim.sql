@@ -8,7 +8,8 @@ WHERE state = 2 AND blocked = 0 AND queue_id = ? AND (priority, class, type_id, 
 ORDER BY priority, class, type_id, run_at_us LIMIT 1;
 
 -- name: lane_due
-SELECT id, run_at_us, fence, runs, failures, interruptions, rescues, strikes, level, unreadable FROM pawl_live INDEXED BY pawl_ready
+SELECT id, run_at_us, fence, runs, failures, interruptions, rescues, strikes, level, unreadable
+FROM pawl_live INDEXED BY pawl_ready
 WHERE state = 2 AND blocked = 0 AND queue_id = ? AND priority = ? AND class = ? AND type_id = ? AND run_at_us <= ?
 ORDER BY run_at_us, id LIMIT ?;
 

@@ -1,7 +1,7 @@
 /* Opening a connection the way this store needs it, running statements, and what SQLite's errors mean.
  *
- * No connection of ours ever checkpoints by itself, neither automatically nor when it is closed: on SQLite before 3.51.3 a passive
- * checkpoint that overlaps a commit of another connection can lose committed rows. See ckpt.c.
+ * No connection of ours ever checkpoints by itself, neither automatically nor when it is closed: on SQLite before 3.51.3 a
+ * passive checkpoint that overlaps a commit of another connection can lose committed rows. See ckpt.c.
  */
 #include "store/sqlite/conn.h"
 #include "base/alloc.h"
@@ -25,7 +25,7 @@ int64_t mono_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* ---- errors ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------------------------------------------------------- */
 
 void conn_note(conn *c, int rc)
 {
@@ -95,7 +95,7 @@ pawl_status conn_fail(const conn *c, const char *what, const char *path, pawl_er
     }
 }
 
-/* ---- open and close -------------------------------------------------------------------------------------------------------------- */
+/* ---- open and close ------------------------------------------------------------------------------------------------------ */
 
 /* Waits for a lock that a foreign program holds; there is nothing to be told by, so it looks again, ever more slowly. */
 static int on_busy(void *ctx, int times)
@@ -164,7 +164,7 @@ void conn_close(conn *c)
     *c = (conn){0};
 }
 
-/* ---- statements ------------------------------------------------------------------------------------------------------------------- */
+/* ---- statements ---------------------------------------------------------------------------------------------------------- */
 
 sqlite3_stmt *conn_prepare(conn *c, sql_name which)
 {

@@ -1,7 +1,7 @@
 /* What the holder of a lease says: START, FINISH, RELEASE, PROGRESS.
  *
- * All of them are accepted if and only if the task is leased under exactly this fence, whatever the life of its node: a late outcome
- * counts as long as nobody took the task back. Otherwise the result is STALE and says what was found.
+ * All of them are accepted if and only if the task is leased under exactly this fence, whatever the life of its node: a late
+ * outcome counts as long as nobody took the task back. Otherwise the result is STALE and says what was found.
  */
 #include "core/task.h"
 #include "store/sqlite/inner.h"

@@ -1,11 +1,11 @@
 /* The caller's own connection: preparing it, and operations inside its transaction.
  *
- * Connections that were prepared are kept in one list for the process, with the thread that last passed each of them to us, and leave
- * it when they are closed: each holds an SQL function whose destructor takes it out.
+ * Connections that were prepared are kept in one list for the process, with the thread that last passed each of them to us, and
+ * leave it when they are closed: each holds an SQL function whose destructor takes it out.
  *
- * Operations in the caller's transaction use the same code as batches, on the caller's connection: with statements that live as long as
- * the call, without receipt and without leases. A savepoint makes the call whole: if it fails, the caller's transaction stands as it
- * stood before.
+ * Operations in the caller's transaction use the same code as batches, on the caller's connection: with statements that live as
+ * long as the call, without receipt and without leases. A savepoint makes the call whole: if it fails, the caller's transaction
+ * stands as it stood before.
  */
 #include "base/error.h"
 #include "store/sqlite/inner.h"
@@ -45,7 +45,7 @@ static void unlink_one(prepared *p)
     pthread_mutex_unlock(&list_lock);
 }
 
-/* ---- preparing -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- preparing ----------------------------------------------------------------------------------------------------------- */
 
 static void on_closed(void *ctx)
 {
@@ -85,13 +85,12 @@ static bool known(const sqlite3 *db)
     return p != NULL;
 }
 
-static bool no_checkpoints(sqlite3 *db)
+static bool no_checkpoints(conn *c)
 {
-    conn c = {.db = db};
     int64_t automatic = -1;
     int kept = 0;
-    sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, -1, &kept);
-    return conn_pragma_int(&c, "PRAGMA wal_autocheckpoint", &automatic) && automatic == 0 && kept;
+    sqlite3_db_config(c->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, -1, &kept);
+    return conn_pragma_int(c, "PRAGMA wal_autocheckpoint", &automatic) && automatic == 0 && kept;
 }
 
 pawl_status pawl_sqlite_prepare_with(struct sqlite3 *db, const char *sourceid, void (*function)(void), pawl_error *err)
@@ -131,8 +130,8 @@ static int own_connections(const sqlite_store *s, sqlite3 *own[OWN_MOST])
     return count;
 }
 
-/* SQLite calls on_closed with the connection's mutex held, so that mutex must not be asked for under list_lock. Nobody else closes
- * a connection of this thread's meanwhile. */
+/* SQLite calls on_closed with the connection's mutex held, so that mutex must not be asked for under list_lock. Nobody else
+ * closes a connection of this thread's meanwhile. */
 bool sqlite_inside_own_write(pawl_store *store)
 {
     if (store->type != &store_sqlite_type) return false;
@@ -143,7 +142,7 @@ bool sqlite_inside_own_write(pawl_store *store)
     return false;
 }
 
-/* ---- operations --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- operations ---------------------------------------------------------------------------------------------------------- */
 
 static bool same_file(const sqlite_store *s, sqlite3 *db)
 {
@@ -161,7 +160,10 @@ static pawl_status check(const sqlite_store *s, sqlite3 *db, const pawl_op *ops,
                        "\"%s\" is pawl's own file: open the store with shared_file on the program's database "
                        "to use its transactions",
                        s->path);
-    if (!known(db) || !no_checkpoints(db))
+    conn c = {.db = db};
+    bool prepared = known(db) && no_checkpoints(&c);
+    if (c.rc) return conn_fail(&c, "look at the connection to", s->path, err);
+    if (!prepared)
         return err_set(err, PAWL_MISUSE,
                        "the connection was not prepared: call pawl_sqlite_prepare once after opening it, and leave its "
                        "checkpoint settings alone; otherwise committed data can be lost");

@@ -1,7 +1,8 @@
 /* Node numbers for ids.
  *
- * The row of a number names its owner and keeps a ceiling: the owner makes ids of milliseconds between floor and ceiling only. A new
- * owner starts above the ceiling it found, so no id is made twice, whatever clocks, stopped processes and lapsed heartbeats do.
+ * The row of a number names its owner and keeps a ceiling: the owner makes ids of milliseconds between floor and ceiling only.
+ * A new owner starts above the ceiling it found, so no id is made twice, whatever clocks, stopped processes and lapsed
+ * heartbeats do.
  */
 #include "base/error.h"
 #include "base/idgen.h"

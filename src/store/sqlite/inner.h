@@ -62,7 +62,7 @@ typedef struct sqlite_store {
     watch watch;
 } sqlite_store;
 
-/* ---- a write transaction (txn.c) --------------------------------------------------------------------------------------------------- */
+/* ---- a write transaction (txn.c) ----------------------------------------------------------------------------------------- */
 
 typedef struct tx {
     sqlite_store *s;
@@ -87,7 +87,7 @@ bool tx_flush(tx *t);                                                           
 int64_t meta_int(conn *c, const char *key, int64_t nothing);
 void meta_put(conn *c, const char *key, int64_t value);
 
-/* ---- rows (task.c) ------------------------------------------------------------------------------------------------------------------ */
+/* ---- rows (task.c) ------------------------------------------------------------------------------------------------------- */
 
 enum { CLASS_ORDINARY, CLASS_SUSPECT, CLASS_SOLO };
 enum { END_DERIVED = 1, END_CANCEL_ASKED = 2 }; /* flags of pawl_done and pawl_failed */
@@ -142,7 +142,7 @@ pawl_body *body_get(conn *c, const pawl_allocator *a, pawl_id id);
 
 void oplog_put(tx *t, const char *who, const char *action, pawl_id id, const char *detail);
 
-/* ---- operations (apply.c, insert.c, finish.c, operate.c) ------------------------------------------------------------------------------ */
+/* ---- operations (apply.c, insert.c, finish.c, operate.c) ----------------------------------------------------------------- */
 
 void apply_op(tx *t, pawl_op *op); /* any of these */
 void apply_insert(tx *t, pawl_op *op);
@@ -163,7 +163,7 @@ void insert_depths(tx *t, pawl_op **ops, int count, pawl_arena *arena); /* marks
 bool receipt_write(buf *out, const pawl_batch *batch);
 bool receipt_read(pawl_bytes in, pawl_batch *batch);
 
-/* ---- the callbacks of the store's table ------------------------------------------------------------------------------------------------ */
+/* ---- the callbacks of the store's table ---------------------------------------------------------------------------------- */
 
 pawl_status sqlite_apply(pawl_store *store, pawl_batch *batch, pawl_arena *arena, pawl_error *err);
 pawl_status sqlite_claim(pawl_store *store, pawl_claim *call, pawl_arena *arena, pawl_error *err);
@@ -182,7 +182,7 @@ pawl_status sqlite_backup(pawl_store *store, const char *path, pawl_backup_fn pr
 pawl_status sqlite_schema(const pawl_store_options *options, pawl_schema *out, pawl_arena *arena, pawl_error *err);
 void sqlite_examine(const pawl_store_options *options, pawl_store *store, pawl_findings *findings);
 
-/* ---- the rest --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the rest ------------------------------------------------------------------------------------------------------------ */
 
 /* sqlite.c */
 const char *sqlite_path(const char *url, pawl_error *err);                        /* NULL: the URL names no file */

@@ -56,7 +56,7 @@ static bool find_stored(tx *t, pawl_id id, task_row *row)
 
 bool insert_makes_sense(const pawl_body *b) { return b && b->type && b->type[0] && b->queue && b->queue[0]; }
 
-/* ---- the depth of queues -------------------------------------------------------------------------------------------------------------- */
+/* ---- the depth of queues ------------------------------------------------------------------------------------------------- */
 
 /* Whether it will be one more unfinished task. */
 static bool adds(tx *t, pawl_op *op)
@@ -109,7 +109,7 @@ void insert_depths(tx *t, pawl_op **ops, int count, pawl_arena *arena)
         if (ops[i]->kind == PAWL_OP_INSERT && !decided[i]) decide_group(t, ops, count, i, decided);
 }
 
-/* ---- the four ends ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the four ends ------------------------------------------------------------------------------------------------------- */
 
 /* A lease that nobody relies on yet goes back, with a fence that its holder does not know. */
 void task_take_back(tx *t, task_row *row)

@@ -1,8 +1,8 @@
 /* Lists: one page of tasks by id.
  *
- * The rows of one table are walked by id (all bodies, or the table that holds tasks of the wanted state, or those of one key) and
- * looked at one by one, so that it is always known how far the walk came: a list that is cut goes on from there. The cursor is the
- * text of that id.
+ * The rows of one table are walked by id (all bodies, or the table that holds tasks of the wanted state, or those of one key)
+ * and looked at one by one, so that it is always known how far the walk came: a list that is cut goes on from there. The cursor
+ * is the text of that id.
  */
 #include "base/error.h"
 #include "store/sqlite/read.h"
@@ -49,7 +49,7 @@ typedef struct listing {
     int64_t until_us;
 } listing;
 
-/* ---- matching ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- matching ------------------------------------------------------------------------------------------------------------ */
 
 typedef struct candidate {
     pawl_id id;
@@ -119,7 +119,7 @@ static bool matches(listing *l, candidate *c, source walked)
     return walked == FROM_ALL || state_matches(l, c);
 }
 
-/* ---- walking --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- walking ------------------------------------------------------------------------------------------------------------- */
 
 static source walk_of(const listing *l) { return l->f->key ? FROM_KEY : l->want.from; }
 
@@ -180,7 +180,7 @@ static void walk(listing *l)
     conn_clear(l->r->c);
 }
 
-/* ---- the page -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the page ------------------------------------------------------------------------------------------------------------ */
 
 static int64_t filter_name(listing *l, const char *name)
 {

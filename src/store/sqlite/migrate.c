@@ -1,9 +1,9 @@
 /* The schema: creating it, moving it forward, and refusing what does not fit.
  *
- * A store records the number of its schema and the oldest program that may still use it (min_reader, in schema numbers). Migrations
- * are numbered and never edited. One that only adds leaves min_reader alone, so older programs go on working; one that they would
- * trip over raises it, and they refuse at open, and at their next write if they are running already. That kind is not applied at
- * open, but by `pawl migrate up` (migrate_all): it takes a person to see that the older programs are gone.
+ * A store records the number of its schema and the oldest program that may still use it (min_reader, in schema numbers).
+ * Migrations are numbered and never edited. One that only adds leaves min_reader alone, so older programs go on working; one
+ * that they would trip over raises it, and they refuse at open, and at their next write if they are running already. That kind
+ * is not applied at open, but by `pawl migrate up` (migrate_all): it takes a person to see that the older programs are gone.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -197,7 +197,7 @@ pawl_status migrate_open(sqlite_store *s, bool shared, pawl_error *err)
     return c->rc ? conn_fail(c, "prepare", s->path, err) : PAWL_OK;
 }
 
-/* ---- what there is, for people ------------------------------------------------------------------------------------------------- */
+/* ---- what there is, for people ------------------------------------------------------------------------------------------- */
 
 static bool list_migrations(pawl_schema *out, pawl_arena *arena)
 {

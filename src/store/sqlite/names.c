@@ -1,8 +1,8 @@
 /* Interned names: types, queues, tenants and node names are stored once, in pawl_name, and are numbers everywhere else.
  *
- * Names are never removed or changed, so what is cached stays true whatever other processes do. The one exception is a name that this
- * connection added in a transaction that was rolled back: whoever rolls back calls names_clear. The cache is emptied between
- * transactions (names_trim) when it has grown too large; until then texts that were lent stay where they are.
+ * Names are never removed or changed, so what is cached stays true whatever other processes do. The one exception is a name
+ * that this connection added in a transaction that was rolled back: whoever rolls back calls names_clear. The cache is emptied
+ * between transactions (names_trim) when it has grown too large; until then texts that were lent stay where they are.
  */
 #include "base/alloc.h"
 #include "store/sqlite/conn.h"

@@ -1,17 +1,17 @@
 /* Nodes: birth and death, heartbeats, news of the others.
  *
- * A heartbeat counts microseconds since boot, so a stepped wall clock lets nobody die; one of another boot has lapsed. The number of
- * leases a node holds stands in its heartbeat row and moves with every transaction that grants or ends one, so neither renewals nor
- * claims count leases.
+ * A heartbeat counts microseconds since boot, so a stepped wall clock lets nobody die; one of another boot has lapsed. The
+ * number of leases a node holds stands in its heartbeat row and moves with every transaction that grants or ends one, so
+ * neither renewals nor claims count leases.
  *
- * A node lives as long as the handle it was registered with is open: the handle holds a lock in the sidecar, and the lock falls when
- * the process ends. A free lock proves death, but only in the sidecar file that the node was born with.
+ * A node lives as long as the handle it was registered with is open: the handle holds a lock in the sidecar, and the lock falls
+ * when the process ends. A free lock proves death, but only in the sidecar file that the node was born with.
  */
 #include "base/text.h"
 #include "store/sqlite/inner.h"
 #include <string.h>
 
-/* ---- who lives ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- who lives ----------------------------------------------------------------------------------------------------------- */
 
 bool node_lapsed(const sqlite_store *s, const char *boot_id, int64_t expires_us, int64_t boot_us)
 {
@@ -23,7 +23,7 @@ bool node_proven_dead(const sqlite_store *s, int64_t node, int64_t sidecar)
     return sidecar && sidecar == sidecar_id(&s->side) && sidecar_dead(&s->side, node);
 }
 
-/* ---- birth and death -------------------------------------------------------------------------------------------------------------------- */
+/* ---- birth and death ----------------------------------------------------------------------------------------------------- */
 
 static void node_store(tx *t, const pawl_registration *call, int64_t node)
 {
@@ -122,7 +122,7 @@ pawl_status sqlite_leave(pawl_store *store, int64_t node, pawl_error *err)
     return status;
 }
 
-/* ---- news ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- news ---------------------------------------------------------------------------------------------------------------- */
 
 static void news_of_others(tx *t, pawl_news *news)
 {
@@ -186,7 +186,7 @@ pawl_status sqlite_renew(pawl_store *store, pawl_renewal *call, pawl_error *err)
     return tx_commit(&t, what, false, err);
 }
 
-/* ---- what a node holds --------------------------------------------------------------------------------------------------------------------- */
+/* ---- what a node holds --------------------------------------------------------------------------------------------------- */
 
 static void collect_held(tx *t, int64_t node, pawl_lease *leases, int *count, int room)
 {

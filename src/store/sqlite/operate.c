@@ -1,9 +1,9 @@
-/* What people ask: CANCEL, RETRY, ACK, QUEUE. Each leaves a row in the operator log if it says who asked and changed something. */
+/* What people ask: CANCEL, RETRY, ACK, QUEUE. Each leaves a row in the operator log if it says who asked and changes anything. */
 #include "base/check.h"
 #include "core/task.h"
 #include "store/sqlite/inner.h"
 
-/* ---- cancel -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- cancel -------------------------------------------------------------------------------------------------------------- */
 
 static void ask_holder(tx *t, pawl_op *op, const task_row *row)
 {
@@ -46,7 +46,7 @@ void apply_cancel(tx *t, pawl_op *op)
     oplog_put(t, op->by, "cancel", op->id, NULL);
 }
 
-/* ---- retry --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- retry --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct ended_row {
     pawl_state state;
@@ -149,7 +149,7 @@ void apply_retry(tx *t, pawl_op *op)
     }
 }
 
-/* ---- acknowledge, pause ------------------------------------------------------------------------------------------------------------------ */
+/* ---- acknowledge, pause -------------------------------------------------------------------------------------------------- */
 
 static int64_t queue_of_body(tx *t, pawl_id id)
 {

@@ -4,7 +4,8 @@
 UPDATE pawl_done SET retried_as = ? WHERE id = ?;
 
 -- name: failed_retried
-UPDATE pawl_failed SET retried_as = ?, resolved_us = coalesce(resolved_us, ?), resolved_by = coalesce(resolved_by, ?) WHERE id = ?;
+UPDATE pawl_failed SET retried_as = ?, resolved_us = coalesce(resolved_us, ?), resolved_by = coalesce(resolved_by, ?)
+WHERE id = ?;
 
 -- name: failed_ack
 UPDATE pawl_failed SET resolved_us = ?, resolved_by = ?, note = ? WHERE id = ?;

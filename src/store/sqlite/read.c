@@ -1,7 +1,8 @@
 /* read: a reading connection, a read transaction, an answer in the caller's arena.
  *
- * Readers see a snapshot and hold nothing that a writer waits for. There are READERS connections; a question takes one that is idle.
- * Every question is cut after CUT_US, so that no snapshot keeps the WAL from starting anew; a list that is cut says how far it came.
+ * Readers see a snapshot and hold nothing that a writer waits for. There are READERS connections; a question takes one that is
+ * idle. Every question is cut after CUT_US, so that no snapshot keeps the WAL from starting anew; a list that is cut says how
+ * far it came.
  */
 #include "store/sqlite/read.h"
 #include "base/error.h"
@@ -10,7 +11,7 @@
 
 #define CUT_US (5 * PAWL_SECOND)
 
-/* ---- copies in the arena ------------------------------------------------------------------------------------------------------------------ */
+/* ---- copies in the arena ------------------------------------------------------------------------------------------------- */
 
 const char *read_text(reading *r, const char *text)
 {
@@ -34,7 +35,7 @@ void *read_alloc(reading *r, size_t size)
     return ptr;
 }
 
-/* ---- connections --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- connections --------------------------------------------------------------------------------------------------------- */
 
 static reader *take_reader(sqlite_store *s)
 {
@@ -72,7 +73,7 @@ static void end(conn *c)
     conn_roll_back(c);
 }
 
-/* ---- small questions ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- small questions ----------------------------------------------------------------------------------------------------- */
 
 static bool state_read(reading *r, pawl_query *query)
 {

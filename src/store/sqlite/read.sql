@@ -4,8 +4,8 @@
 BEGIN;
 
 -- name: info_body
-SELECT type_id, queue_id, created_us, priority, born, level, audit, tenant_id, max_attempts, timeout_us, retry_of, key, content_type,
-       created_by, traceparent, headers, rate_key
+SELECT type_id, queue_id, created_us, priority, born, level, audit, tenant_id, max_attempts, timeout_us, retry_of, key,
+       content_type, created_by, traceparent, headers, rate_key
 FROM pawl_body WHERE id = ?;
 
 -- name: info_payload
@@ -31,7 +31,8 @@ SELECT state, finished_us, fence, node, outcome, started_us, run_us, leased_us, 
 FROM pawl_failed WHERE id = ?;
 
 -- name: info_attempts
-SELECT number, outcome, started_us, finished_us, fence, node, code, error, log_lines FROM pawl_attempt WHERE task_id = ? ORDER BY number;
+SELECT number, outcome, started_us, finished_us, fence, node, code, error, log_lines
+FROM pawl_attempt WHERE task_id = ? ORDER BY number;
 
 -- name: info_attempts_count
 SELECT count(*) FROM pawl_attempt WHERE task_id = ?;
@@ -119,7 +120,8 @@ CROSS JOIN pawl_runlog l ON l.id = a.log_id WHERE l.task_id = ?1 AND l.number = 
 
 -- name: nodes_list
 SELECT n.id, m.text, n.pid, n.queues, n.types, n.sidecar, n.born_us, n.alive, h.boot_id, h.expires_us, h.leases
-FROM pawl_node n JOIN pawl_name m ON m.id = n.name_id LEFT JOIN pawl_heartbeat h ON h.node = n.id WHERE n.alive >= 0 ORDER BY n.id;
+FROM pawl_node n JOIN pawl_name m ON m.id = n.name_id LEFT JOIN pawl_heartbeat h ON h.node = n.id
+WHERE n.alive >= 0 ORDER BY n.id;
 
 -- name: nodes_count
 SELECT count(*) FROM pawl_node;

@@ -1,7 +1,8 @@
 /* Rescue: the leases of a dead node go back, in pages.
  *
- * The first page marks the node dead in the same commit, so no lease can be granted to it afterwards, and decides who is to blame for
- * its death: that depends on all of its marked starts, so the decision is kept in the life row for the pages that follow.
+ * The first page marks the node dead in the same commit, so no lease can be granted to it afterwards, and decides who is to
+ * blame for its death: that depends on all of its marked starts, so the decision is kept in the life row for the pages that
+ * follow.
  */
 #include "base/check.h"
 #include "core/task.h"

@@ -1,7 +1,8 @@
 /* The sidecar file.
  *
- * Locks are OFD locks (they belong to the open file, not to the process), on a file of our own: closing a descriptor of the database
- * file itself would drop SQLite's locks on it. A lock is gone with the last descriptor of its open file, however the process ended.
+ * Locks are OFD locks (they belong to the open file, not to the process), on a file of our own: closing a descriptor of the
+ * database file itself would drop SQLite's locks on it. A lock is gone with the last descriptor of its open file, however the
+ * process ended.
  *
  *   byte 0           the turn: held around {write transaction, checkpoint}
  *   byte 1           next in line: whoever wants the turn takes this first and gives it up when the turn is its own. So those who
@@ -10,13 +11,14 @@
  *   byte 2           shared: one holder per open handle; nobody else holding it means nobody else is there
  *   2^20 + node      the node's life
  *
- * Nothing here is needed for the safety of the database, which has SQLite's own locks, with one exception: a free life lock is taken
- * as proof of death. Should somebody delete the sidecar file under running processes, the next one makes a new file, in which nobody
- * seems to live. So the file has a random id, nodes store it, and only the file a node was born with can prove its death.
+ * Nothing here is needed for the safety of the database, which has SQLite's own locks, with one exception: a free life lock is
+ * taken as proof of death. Should somebody delete the sidecar file under running processes, the next one makes a new file, in
+ * which nobody seems to live. So the file has a random id, nodes store it, and only the file a node was born with can prove its
+ * death.
  *
  * Waiting is event driven: the first page is mapped, `bell` is a futex that is rung with every unlock. A holder that was killed
- * rings nothing, so nobody sleeps longer than NAP_US at a time. `waiters` may count too many after a kill; that costs a system call
- * per unlock and no more.
+ * rings nothing, so nobody sleeps longer than NAP_US at a time. `waiters` may count too many after a kill; that costs a system
+ * call per unlock and no more.
  *
  * Bytes written to the second page raise IN_MODIFY for those who watch the file; stores to the mapped page do not.
  */
@@ -56,7 +58,7 @@ static bool lock_is_free(int fd, int64_t at)
     return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
 }
 
-/* ---- open -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- open ---------------------------------------------------------------------------------------------------------------- */
 
 /* Whoever may write the database may write the sidecar, and nobody else. */
 static mode_t mode_for(const char *db_path)
@@ -135,7 +137,7 @@ void sidecar_close(sidecar *s)
 
 int64_t sidecar_id(const sidecar *s) { return s->page ? (int64_t)atomic_load(&s->page->id) : 0; }
 
-/* ---- the turn ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the turn ------------------------------------------------------------------------------------------------------------ */
 
 static void wait_for_bell(sidecar *s, uint32_t heard, int64_t us)
 {
@@ -176,7 +178,7 @@ bool sidecar_take_turn(sidecar *s, int64_t until_us)
 
 void sidecar_end_turn(sidecar *s) { unlock_and_ring(s, BYTE_TURN); }
 
-/* ---- the others ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the others ---------------------------------------------------------------------------------------------------------- */
 
 bool sidecar_alone(const sidecar *s) { return lock_is_free(s->fd, BYTE_THERE); }
 

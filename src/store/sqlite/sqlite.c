@@ -16,7 +16,7 @@
 
 int (*sqlite_statfs)(const char *path, struct statfs *out) = statfs;
 
-/* ---- what may be opened ---------------------------------------------------------------------------------------------------------------- */
+/* ---- what may be opened -------------------------------------------------------------------------------------------------- */
 
 /* The path in a URL: sqlite:PATH, or sqlite:///PATH for an absolute one. */
 const char *sqlite_path(const char *url, pawl_error *err)
@@ -123,7 +123,7 @@ static pawl_status check_threads(pawl_error *err)
                    sqlite3_libversion());
 }
 
-/* ---- open and close ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- open and close ------------------------------------------------------------------------------------------------------ */
 
 static void store_free(sqlite_store *s)
 {

@@ -1,5 +1,5 @@
-/* Numbers: queues, what happened in a window of time, nodes. All of it from counters and rollups; only what is due now is counted, up to
- * a limit.
+/* Numbers: queues, what happened in a window of time, nodes. All of it from counters and rollups; only what is due now is
+ * counted, up to a limit.
  */
 #include "store/sqlite/read.h"
 #include <string.h>
@@ -14,7 +14,7 @@ static int64_t count(reading *r, sql_name which)
     return n;
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- nodes --------------------------------------------------------------------------------------------------------------- */
 
 /* Its process is there (the lock it holds), or its heartbeat says so. */
 bool node_visible(reading *r, int64_t node, int64_t sidecar, bool alive, const char *boot_id, int64_t expires_us)
@@ -67,7 +67,7 @@ void nodes_read(reading *r, pawl_query *question)
     question->node_types = types;
 }
 
-/* ---- queues ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- queues -------------------------------------------------------------------------------------------------------------- */
 
 static bool names_queue(const char *names, const char *queue)
 {
@@ -126,7 +126,7 @@ static void read_queues(reading *r, pawl_stats *s, const pawl_nodes *nodes)
     s->queues = infos;
 }
 
-/* ---- rollups ----------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- rollups ------------------------------------------------------------------------------------------------------------- */
 
 static void add_rollup(pawl_stats *s, rollup_outcome outcome, int64_t n)
 {

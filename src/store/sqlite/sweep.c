@@ -1,11 +1,11 @@
 /* Retention: one small step at a time.
  *
- * Succeeded and cancelled tasks are found by slots: pawl_done_slot says for every ten minutes which ids finished then, so there is no
- * index on the time of finishing that every finish would pay for. Dead letters, of which there are few, have indexes.
+ * Succeeded and cancelled tasks are found by slots: pawl_done_slot says for every ten minutes which ids finished then, so there
+ * is no index on the time of finishing that every finish would pay for. Dead letters, of which there are few, have indexes.
  *
- * Logs and the operator log are removed in the order in which they were written. Audit rows lie by task; a task's rows are not older
- * than its id, so only tasks older than the limit are looked at. Changes without a row of their own (see task.c) are hidden by
- * raising audit_cut_us.
+ * Logs and the operator log are removed in the order in which they were written. Audit rows lie by task; a task's rows are not
+ * older than its id, so only tasks older than the limit are looked at. Changes without a row of their own (see task.c) are
+ * hidden by raising audit_cut_us.
  */
 #include "base/alloc.h"
 #include "base/idgen.h"
@@ -59,7 +59,7 @@ static void run_with(tx *t, sql_name which, int64_t id)
     query_run(&q);
 }
 
-/* ---- a task and all that hangs on it ------------------------------------------------------------------------------------------------------- */
+/* ---- a task and all that hangs on it ------------------------------------------------------------------------------------- */
 
 /* Takes the task out of pawl_key; true: its dispatch is not among the audit rows. */
 static bool forget_key(tx *t, pawl_id id)
@@ -95,7 +95,7 @@ static void forget(tx *t, pawl_id id, bool plain, sql_name end)
     run_with(t, SQL_forget_body, id);
 }
 
-/* ---- succeeded and cancelled ------------------------------------------------------------------------------------------------------------------ */
+/* ---- succeeded and cancelled --------------------------------------------------------------------------------------------- */
 
 static old_row read_old(query *q)
 {
@@ -107,8 +107,8 @@ static old_row read_old(query *q)
     return row;
 }
 
-/* Collects what is due of a slot. *kept: the first row that is not, with the earliest instant of those; *all: the slot was seen to its
- * end. */
+/* Collects what is due of a slot. *kept: the first row that is not, with the earliest instant of those; *all: the slot was seen
+ * to its end. */
 static int slot_due(sweeping *s, pawl_state state, const slot_row *slot, int64_t keep_us, old_row *kept, bool *all)
 {
     int count = 0, looked = 0, most = s->left * LOOK_MAX + 100;
@@ -198,7 +198,7 @@ static void sweep_done(sweeping *s, pawl_state state, int64_t keep_us)
     }
 }
 
-/* ---- dead letters ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- dead letters -------------------------------------------------------------------------------------------------------- */
 
 static int collect(sweeping *s, sql_name which, int64_t keep_us)
 {
@@ -241,7 +241,7 @@ static int64_t expiring(sweeping *s)
     return count;
 }
 
-/* ---- trails ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- trails -------------------------------------------------------------------------------------------------------------- */
 
 static void sweep_in_order(sweeping *s, sql_name oldest, sql_name drop, int64_t keep_us)
 {
@@ -318,7 +318,7 @@ static void sweep_audit(sweeping *s, int64_t keep_us)
     hide_derived(s, cut_us);
 }
 
-/* ---- nodes, receipts, rollups -------------------------------------------------------------------------------------------------------------------- */
+/* ---- nodes, receipts, rollups -------------------------------------------------------------------------------------------- */
 
 /* Processes that ended without leaving, while they held nothing: nobody rescues them. */
 static void bury_idle(sweeping *s)
@@ -377,7 +377,7 @@ static void sweep_rollups(sweeping *s)
     }
 }
 
-/* ---- the step ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the step ------------------------------------------------------------------------------------------------------------ */
 
 static void step(sweeping *s)
 {

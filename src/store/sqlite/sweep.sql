@@ -76,7 +76,8 @@ SELECT id, at_us FROM pawl_oplog ORDER BY id LIMIT ?;
 DELETE FROM pawl_oplog WHERE id = ?;
 
 -- name: nodes_idle
-SELECT n.id, n.sidecar FROM pawl_node n LEFT JOIN pawl_heartbeat h ON h.node = n.id WHERE n.alive = 1 AND coalesce(h.leases, 0) = 0;
+SELECT n.id, n.sidecar FROM pawl_node n LEFT JOIN pawl_heartbeat h ON h.node = n.id
+WHERE n.alive = 1 AND coalesce(h.leases, 0) = 0;
 
 -- name: nodes_dead
 SELECT n.id, n.died_us FROM pawl_node n LEFT JOIN pawl_heartbeat h ON h.node = n.id

@@ -1,8 +1,8 @@
 /* Sums of a transaction.
  *
- * A batch changes thousands of tasks but only a few queues, nodes, types and slots. Their rows are written once per transaction,
- * whatever the number of operations, and nothing ever counts rows. Entries are found by a short search that starts with the one found
- * last; rollups, of which there may be as many as there are types, have a hash.
+ * A batch changes thousands of tasks but only a few queues, nodes, types and slots. Their rows are written once per
+ * transaction, whatever the number of operations, and nothing ever counts rows. Entries are found by a short search that starts
+ * with the one found last; rollups, of which there may be as many as there are types, have a hash.
  */
 #include "store/sqlite/tally.h"
 #include "base/alloc.h"
@@ -47,7 +47,7 @@ static void *room_for_one(tx *x, void *array, int count, int *room, size_t size)
     return grown;
 }
 
-/* ---- queues ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- queues -------------------------------------------------------------------------------------------------------------- */
 
 static queue_tally *queue_of(tx *x, int64_t queue_id)
 {
@@ -113,7 +113,7 @@ static void flush_queue(tx *x, const queue_tally *t)
     query_run(&q);
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- nodes --------------------------------------------------------------------------------------------------------------- */
 
 void tally_lease(tx *x, int64_t node, int by)
 {
@@ -148,7 +148,7 @@ static void flush_node(tx *x, const node_tally *n)
     }
 }
 
-/* ---- slots ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- slots --------------------------------------------------------------------------------------------------------------- */
 
 static bool same_slot(const slot_tally *slot, int64_t born, pawl_state state)
 {
@@ -205,7 +205,7 @@ static void flush_born(tx *x)
     query_run(&q);
 }
 
-/* ---- rollups ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- rollups ------------------------------------------------------------------------------------------------------------- */
 
 static bool same_rollup(const rollup_tally *r, int64_t queue_id, int64_t type_id, rollup_outcome outcome)
 {

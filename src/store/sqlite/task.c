@@ -1,9 +1,10 @@
 /* Rows of tasks: every change of a task's state is a row that leaves one table and enters another, counted as it goes.
  *
- * The trail. What pawl_audit would repeat is not written there but read from the task's own rows: the dispatch from the body, the
- * grant of the current lease from pawl_leased, and grant and end of the last lease from pawl_done or pawl_failed (`derived`). A task
- * that is dispatched, leased once and finished has a full trail without a single audit row. When a lease ends in another way
- * (released, taken back, rescued), its grant becomes a row of its own (audit_put_grant), followed by the row of that end.
+ * The trail. What pawl_audit would repeat is not written there but read from the task's own rows: the dispatch from the body,
+ * the grant of the current lease from pawl_leased, and grant and end of the last lease from pawl_done or pawl_failed
+ * (`derived`). A task that is dispatched, leased once and finished has a full trail without a single audit row. When a lease
+ * ends in another way (released, taken back, rescued), its grant becomes a row of its own (audit_put_grant), followed by the
+ * row of that end.
  */
 #include "base/check.h"
 #include "core/task.h"
@@ -12,7 +13,7 @@
 
 static const char json_type[] = "application/json";
 
-/* ---- leased and live -------------------------------------------------------------------------------------------------------------- */
+/* ---- leased and live ----------------------------------------------------------------------------------------------------- */
 
 bool leased_get(conn *c, pawl_id id, task_row *row)
 {
@@ -155,7 +156,7 @@ void live_drop(tx *t, const task_row *row)
     tally_state(t, row->queue_id, row->state, -1);
 }
 
-/* ---- ends and attempts ------------------------------------------------------------------------------------------------------------- */
+/* ---- ends and attempts --------------------------------------------------------------------------------------------------- */
 
 static int64_t runlog_put(tx *t, pawl_id id, int number, const pawl_execution *run)
 {
@@ -271,7 +272,7 @@ void unreadable_put(tx *t, const task_row *row)
     end_put(t, row, &end);
 }
 
-/* ---- the trail ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the trail ----------------------------------------------------------------------------------------------------------- */
 
 bool audit_wanted(int level, audit_kind kind)
 {
@@ -328,7 +329,7 @@ void oplog_put(tx *t, const char *who, const char *action, pawl_id id, const cha
     query_run(&q);
 }
 
-/* ---- bodies and keys ------------------------------------------------------------------------------------------------------------------ */
+/* ---- bodies and keys ----------------------------------------------------------------------------------------------------- */
 
 static void put_content_type(query *q, const char *type)
 {

@@ -89,7 +89,8 @@ INSERT INTO pawl_body (id, type_id, queue_id, created_us, priority, born, level,
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: body_replace
-UPDATE pawl_body SET type_id = ?, queue_id = ?, priority = ?, born = CASE WHEN level = ?4 THEN born ELSE 0 END, level = ?4, audit = ?, max_attempts = ?, timeout_us = ?,
+UPDATE pawl_body SET type_id = ?, queue_id = ?, priority = ?, born = CASE WHEN level = ?4 THEN born ELSE 0 END, level = ?4,
+                     audit = ?, max_attempts = ?, timeout_us = ?,
                      content_type = ?, created_by = ?, traceparent = ?, headers = ?, rate_key = ?, payload = ?
 WHERE id = ?;
 

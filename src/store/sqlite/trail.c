@@ -1,14 +1,14 @@
 /* The trail of a task: its run logs, and its changes of state.
  *
- * Changes that can be read from the task's own rows have no audit row (see task.c). They are put together here: the dispatch first,
- * then the stored rows, then grant and end of the last lease. What is older than the last sweep of the trail is left out, as a stored
- * row would be gone.
+ * Changes that can be read from the task's own rows have no audit row (see task.c). They are put together here: the dispatch
+ * first, then the stored rows, then grant and end of the last lease. What is older than the last sweep of the trail is left
+ * out, as a stored row would be gone.
  */
 #include "store/sqlite/read.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- logs ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- logs ---------------------------------------------------------------------------------------------------------------- */
 
 /* "<us> <level digit> <text>\n" */
 static void parse_line(reading *r, const char *from, const char *end, pawl_log_line *line)
@@ -59,7 +59,7 @@ static void read_logs(reading *r, pawl_trail *trail, pawl_id id)
     query_end(&q);
 }
 
-/* ---- changes --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- changes ------------------------------------------------------------------------------------------------------------- */
 
 typedef struct changes {
     reading *r;

@@ -1,8 +1,8 @@
 /* A write transaction: mutex, turn, BEGIN IMMEDIATE ... COMMIT, bell.
  *
- * Lock order: write_lock of the handle, the turn in the sidecar, SQLite's writer lock. An error before COMMIT rolls back: nothing
- * happened. An error of COMMIT itself is an unknown outcome, because frames may be in the WAL; the receipt tells when the batch comes
- * again.
+ * Lock order: write_lock of the handle, the turn in the sidecar, SQLite's writer lock. An error before COMMIT rolls back:
+ * nothing happened. An error of COMMIT itself is an unknown outcome, because frames may be in the WAL; the receipt tells when
+ * the batch comes again.
  */
 #include "base/error.h"
 #include "base/idgen.h"
@@ -119,7 +119,7 @@ void tx_node(tx *t, int64_t node)
     query_end(&q);
 }
 
-/* ---- facts about the store ------------------------------------------------------------------------------------------------------------ */
+/* ---- facts about the store ----------------------------------------------------------------------------------------------- */
 
 int64_t meta_int(conn *c, const char *key, int64_t nothing)
 {

@@ -1,10 +1,10 @@
 /* A thin VFS that tells a checkpoint which lock it waits for.
  *
- * A FULL checkpoint first takes the writer lock and then waits for readers, and SQLite asks one and the same busy handler in both
- * cases. Waiting too briefly for the writer lock silently turns FULL into PASSIVE, the kind that can lose rows; waiting too long for
- * a reader, with the writer lock held, stops every writer. So this VFS looks at xShmLock: once our connection got the writer lock,
- * readers get READERS_WAIT_US and no more. And if the writer lock cannot be had in time, xShmLock answers an I/O error instead of
- * SQLITE_BUSY, which ends the checkpoint with an error: it is never demoted.
+ * A FULL checkpoint first takes the writer lock and then waits for readers, and SQLite asks one and the same busy handler in
+ * both cases. Waiting too briefly for the writer lock silently turns FULL into PASSIVE, the kind that can lose rows; waiting
+ * too long for a reader, with the writer lock held, stops every writer. So this VFS looks at xShmLock: once our connection got
+ * the writer lock, readers get READERS_WAIT_US and no more. And if the writer lock cannot be had in time, xShmLock answers an
+ * I/O error instead of SQLITE_BUSY, which ends the checkpoint with an error: it is never demoted.
  *
  * Everything else goes straight to the VFS that is the default at that moment.
  */
@@ -20,7 +20,7 @@ static sqlite3_vfs *system_vfs(void) { return sqlite3_vfs_find(NULL); }
 
 static sqlite3_file *real(sqlite3_file *f) { return ((shim_file *)f)->real; }
 
-/* ---- the file ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the file ------------------------------------------------------------------------------------------------------------ */
 
 static int file_close(sqlite3_file *f)
 {
@@ -86,7 +86,7 @@ static int file_unfetch(sqlite3_file *f, sqlite3_int64 at, void *page) { return 
 
 static const sqlite3_io_methods methods[3] = {METHODS(1), METHODS(2), METHODS(3)};
 
-/* ---- the VFS ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the VFS ------------------------------------------------------------------------------------------------------------- */
 
 static int vfs_open(sqlite3_vfs *v, const char *path, sqlite3_file *f, int flags, int *out_flags)
 {
@@ -178,7 +178,7 @@ const char *vfs_name(void)
     return registered ? shim.zName : NULL;
 }
 
-/* ---- checkpoints -------------------------------------------------------------------------------------------------------------------- */
+/* ---- checkpoints --------------------------------------------------------------------------------------------------------- */
 
 void vfs_checkpoint_begin(shim_file *file, int64_t wait_us)
 {

@@ -1,12 +1,12 @@
 /* Noticing that somebody else committed.
  *
- * Whoever commits touches the sidecar after COMMIT returned, and that is watched: at that moment the commit is visible. The -wal file is
- * watched as well, for those who do not touch anything: connections of the host program, and a process that was killed between the
- * two. But the -wal changes at the write, before the commit is visible, so after such an event the store is asked again after 1, 2,
- * 4 ... 128 ms.
+ * Whoever commits touches the sidecar after COMMIT returned, and that is watched: at that moment the commit is visible. The
+ * -wal file is watched as well, for those who do not touch anything: connections of the host program, and a process that was
+ * killed between the two. But the -wal changes at the write, before the commit is visible, so after such an event the store is
+ * asked again after 1, 2, 4 ... 128 ms.
  *
- * Whether it was somebody else is told by PRAGMA data_version of the writer connection, which our own commits do not change. A process
- * that has the store for itself watches no -wal, and nobody touches the sidecar: its own commits wake nobody.
+ * Whether it was somebody else is told by PRAGMA data_version of the writer connection, which our own commits do not change. A
+ * process that has the store for itself watches no -wal, and nobody touches the sidecar: its own commits wake nobody.
  */
 #include "store/sqlite/inner.h"
 #include <errno.h>

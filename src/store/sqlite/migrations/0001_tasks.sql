@@ -212,8 +212,8 @@ CREATE TABLE pawl_queue (
     failed  INTEGER NOT NULL DEFAULT 0
 );
 
--- Which ids were inserted in an hour, so that a list from one instant to another need not look at all of them. max_id is rounded up, so
--- the row is written now and then only.
+-- Which ids were inserted in an hour, so that a list from one instant to another need not look at all of them. max_id is rounded
+-- up, so that the row is written now and then only.
 CREATE TABLE pawl_born_hour (
     hour   INTEGER PRIMARY KEY,
     min_id INTEGER NOT NULL,
