@@ -432,7 +432,7 @@ void lease_rescued(core *c)
         return;
     }
     rescue_events(c, r);
-    if (r->freed > 0) claim_stir(c);
+    if (!r->refused) claim_stir(c); /* an earlier call without an answer may have freed them */
     if (r->more && c->todo_count > 0 && c->todo[0].node == r->victim) return;
     drop_todo(c);
     victim *v = find_victim(c, r->victim);

@@ -111,9 +111,19 @@ static void look_for_cancel(sim_node *n, const pawl_lease *lease)
     }
 }
 
+static void look_for_pauses(sim_node *n, const pawl_claim *c)
+{
+    for (int i = 0; i < c->wants_count && !c->news.node_dead; i++) {
+        for (int q = 0; q < QUEUES; q++) {
+            if (strcmp(queue_names[q], c->wants[i].queue) == 0) n->knows_paused[q] = c->wants[i].paused;
+        }
+    }
+}
+
 void judge_delivered(sim_node *n, const wire *w)
 {
     bool renewal = w->call.kind == CORE_RENEW;
+    if (w->call.kind == CORE_CLAIM) look_for_pauses(n, &w->call.u.claim);
     const pawl_news *news = renewal ? &w->call.u.renewal.news : w->call.kind == CORE_CLAIM ? &w->call.u.claim.news : NULL;
     for (int i = 0; news && i < news->lapsed_count; i++) look(n, &news->lapsed[i], renewal);
     for (int i = 0; news && i < news->cancels_count; i++) look_for_cancel(n, &news->cancels[i]);
@@ -177,6 +187,8 @@ void judge_run(sim_node *n, core_task *task)
         broken(s, "nothing starts past the lease (2)", "%s starts %lld us after the lease of node %lld ran out",
                trace_id(s, t->id), (long long)(s->now - holder->expires_us), (long long)holder->id);
     }
+    if (n->knows_paused[t->queue])
+        broken(s, "a paused queue starts nothing", "%s starts though its node knows", trace_id(s, t->id));
     if (t->not_started) broken(s, "a lease that can be taken back does not run", "%s starts", trace_id(s, t->id));
     if (t->started_fence == task->fence)
         broken(s, "one run per lease (2)", "%s runs twice under fence %lld", trace_id(s, t->id), (long long)task->fence);
@@ -236,6 +248,7 @@ void judge_answer(sim_node *n, sim_request *r)
         check_answer(s, r->request, &r->request->ops[i], a, r->asks[i]);
         a->answered = true;
         a->status = r->request->status;
+        if (a->kind == PAWL_OP_QUEUE && a->status == PAWL_OK) n->knows_paused[a->queue] = a->pause;
         if (a->status == PAWL_UNKNOWN && a->kind == PAWL_OP_INSERT && !r->one_shot && !r->request->ops[i].id) {
             broken(s, "an unknown outcome carries the id (1)", "ask %d has none", r->asks[i]);
         }

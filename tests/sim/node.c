@@ -173,6 +173,7 @@ void node_boot(sim_node *n, bool serve_all)
     n->mono_offset_us = between(s, 0, PAWL_HOUR);
     n->wall_offset_us = s->rows ? between(s, -2 * PAWL_SECOND, 2 * PAWL_SECOND) : 0;
     memset(n->calls, 0, sizeof n->calls);
+    memset(n->knows_paused, 0, sizeof n->knows_paused);
     list_init(&n->runs);
     list_init(&n->requests);
     n->session = connect(s);

@@ -179,18 +179,20 @@ struct sim_node {
     int64_t calls_made;
     int64_t failed_since, failed_calls; /* for storms: failed calls within a second */
     bool wake_pending;
+    bool knows_paused[QUEUES]; /* by the last answer of the store about it */
 };
 
 /* What happened, for the summary: a simulator that never meets a fault proves nothing. */
-#define STATS_TABLE(X)                                                                                                  \
-    X(CALLS, "store calls")                                                                                             \
-    X(TASKS, "tasks stored")                                                                                            \
-    X(BORN, "born leased")                                                                                              \
-    X(RUNS, "runs") X(STALE, "stale operations") X(REPLAYS, "batches answered from receipts")                           \
-        X(UNKNOWN, "unknown answers to callers") X(RESCUES, "leases rescued") X(POISONED, "poisoned tasks")             \
-            X(TAKEN_BACK, "leases taken back") X(RETURNED, "unknown leases given back")                                 \
-                X(OVERLAPS, "runs outlived by their lease") X(CRASHES, "crashes") X(SLEEPS, "sleeps") X(STOPS, "stops") \
-                    X(OUTAGES, "outages") X(WAITS, "lock waits") X(DEADLOCKS, "deadlocks") X(NUMBERS, "node numbers taken")
+#define STATS_TABLE(X)                                                                                                       \
+    X(CALLS, "store calls")                                                                                                  \
+    X(TASKS, "tasks stored")                                                                                                 \
+    X(BORN, "born leased")                                                                                                   \
+    X(RUNS, "runs")                                                                                                          \
+    X(STALE, "stale operations") X(REPLAYS, "batches answered from receipts") X(UNKNOWN, "unknown answers to callers")       \
+        X(RESCUES, "leases rescued") X(POISONED, "poisoned tasks") X(TAKEN_BACK, "leases taken back")                        \
+            X(RETURNED, "unknown leases given back") X(OVERLAPS, "runs outlived by their lease") X(CRASHES, "crashes")       \
+                X(SLEEPS, "sleeps") X(STOPS, "stops") X(OUTAGES, "outages") X(WAITS, "lock waits") X(DEADLOCKS, "deadlocks") \
+                    X(NUMBERS, "node numbers taken")
 
 typedef enum stat {
 #define X(name, text) STAT_##name,

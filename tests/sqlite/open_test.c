@@ -103,6 +103,24 @@ static void a_symbolic_link_is_the_same_store(void **state)
 
 /* ---- permissions and file systems ---------------------------------------------------------------------------------------- */
 
+static void a_new_file_is_its_owners_alone(void **state)
+{
+    place *p = *state;
+    const char *const ends[] = {"", "-wal", "-shm", "-pawl"};
+    mode_t before = umask(0);
+    pawl_store *s = open_store(p);
+    insert_one(p, s);
+    umask(before);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        char path[300];
+        struct stat st;
+        snprintf(path, sizeof path, "%s%s", p->path, ends[i]);
+        assert_int_equal(stat(path, &st), 0);
+        assert_int_equal(st.st_mode & 0777, 0600);
+    }
+    store_close(s);
+}
+
 static void a_file_that_cannot_be_written(void **state)
 {
     place *p = *state;
@@ -427,6 +445,7 @@ int main(void)
         TEST(an_absolute_url),
         TEST(a_folder_and_other_things),
         TEST(a_symbolic_link_is_the_same_store),
+        TEST(a_new_file_is_its_owners_alone),
         TEST(a_file_that_cannot_be_written),
         TEST(a_folder_that_cannot_be_written),
         TEST(a_network_file_system),

@@ -8,9 +8,11 @@
 #include "base/error.h"
 #include "sqlite_sql.h"
 #include "store/sqlite/vfs.h"
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static const char *const texts[SQL_COUNT] = {
 #define X(name) [SQL_##name] = sql_##name,
@@ -130,6 +132,14 @@ static bool set_up(conn *c, conn_mode mode)
                         "PRAGMA journal_size_limit=67108864"); /* a WAL that a long reader made large shrinks again */
 }
 
+/* Payloads are nobody else's business: a file that is not there yet is made readable by its owner only, and -wal and -shm follow it.
+ * A file that is there is never opened by hand: closing it would drop the locks of this process's other connections. */
+static void make_private(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0) close(fd);
+}
+
 pawl_status conn_open(conn *c, const pawl_allocator *a, const char *path, conn_mode mode, bool create, pawl_error *err)
 {
     *c = (conn){.allocator = a, .busy_until_us = mono_us() + 5 * PAWL_SECOND};
@@ -137,6 +147,7 @@ pawl_status conn_open(conn *c, const pawl_allocator *a, const char *path, conn_m
     const char *vfs = vfs_name();
     if (!vfs) return err_set(err, PAWL_NO_MEMORY, "could not open \"%s\": out of memory", path);
     int flags = SQLITE_OPEN_NOMUTEX | (mode == CONN_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE);
+    if (create) make_private(path);
     int rc = sqlite3_open_v2(path, &c->db, flags | (create ? SQLITE_OPEN_CREATE : 0), vfs);
     if (rc != SQLITE_OK) conn_note(c, rc);
     if (!c->rc) set_up(c, mode);
