@@ -6,7 +6,7 @@
 verdict() { json "$out" "[f['verdict'] for f in d['findings'] if f['check'] == '$1']"; }
 texts() { json "$out" "[f['text'] for f in d['findings'] if f['check'] == '$1']"; }
 contents() { sqlite3 -readonly "$dir/pawl.db" .dump | sha256sum; }
-sql() { sqlite3 "$dir/pawl.db" "$1"; }
+sql() { sqlite3 -cmd '.timeout 10000' "$dir/pawl.db" "$1"; }
 
 exits "no store" 3 pawl doctor
 check "none was made" test ! -e pawl.db

@@ -19,17 +19,18 @@ static bool fresh(const pawl_op *op) { return op->kind == PAWL_OP_INSERT && !op-
 static bool same(const judge *j, const pawl_op *a, const pawl_op *b)
 {
     const char *ka = key_of(j, a), *kb = key_of(j, b);
+    if (a->kind == PAWL_OP_QUEUE && b->kind == PAWL_OP_QUEUE) return strcmp(a->u.queue.queue, b->u.queue.queue) == 0;
     if (a->id && a->id == b->id) return !fresh(a) && !fresh(b);
     return ka && kb && strcmp(ka, kb) == 0;
 }
 
-/* Of all that is in flight there is at most one operation per task and per key. */
+/* Of all that is in flight there is at most one operation per task, per key and per queue. */
 static void check_alone(sim_node *n, const pawl_batch *b, int at, const pawl_batch *other, int from)
 {
     const judge *j = n->sim->judge;
     for (int i = from; i < other->count; i++) {
         if (same(j, b->ops[at], other->ops[i])) {
-            broken(n->sim, "one operation per task and key", "two operations in flight about %s, kinds %d and %d",
+            broken(n->sim, "one operation per task, key and queue", "two operations in flight about %s, kinds %d and %d",
                    trace_id(n->sim, b->ops[at]->id), b->ops[at]->kind, other->ops[i]->kind);
         }
     }
