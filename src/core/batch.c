@@ -75,11 +75,19 @@ static bool task_flying(const core *c, pawl_id id)
     return t && t->op_place == OP_FLYING;
 }
 
+/* What an operation touches besides its task: its key, or its queue. 0: nothing. */
+static uint64_t other_lock(const pawl_op *op)
+{
+    if (op->kind == PAWL_OP_INSERT && op->u.insert.body->key) return batch_key_hash(op->u.insert.body);
+    if (op->kind == PAWL_OP_QUEUE) return hash_bytes(op->u.queue.queue, strlen(op->u.queue.queue), 2) | UINT64_C(1) << 63;
+    return 0;
+}
+
 static bool op_blocked(const core *c, const pawl_op *op)
 {
-    const pawl_body *body = op->kind == PAWL_OP_INSERT ? op->u.insert.body : NULL;
     if (op->id && (locked(c, (uint64_t)op->id) || task_flying(c, op->id))) return true;
-    return body && body->key && locked(c, batch_key_hash(body));
+    uint64_t other = other_lock(op);
+    return other && locked(c, other);
 }
 
 static bool request_blocked(const core *c, const core_request *r)
@@ -101,8 +109,8 @@ static void lock_request(core *c, core_request *r)
         const pawl_op *op = &r->ops[i];
         if (op->result != PAWL_OP_NONE) continue;
         if (op->id) map_put(&c->locks, &r->locks[2 * i], (uint64_t)op->id);
-        if (op->kind == PAWL_OP_INSERT && op->u.insert.body->key)
-            map_put(&c->locks, &r->locks[2 * i + 1], batch_key_hash(op->u.insert.body));
+        uint64_t other = other_lock(op);
+        if (other) map_put(&c->locks, &r->locks[2 * i + 1], other);
     }
 }
 

@@ -190,7 +190,6 @@ static void want_answered(core *c, const pawl_want *w, queue *q, int64_t store_n
 {
     bool stirred = q->stirred && !CANARY(STIR_IGNORED);
     q->stirred = false;
-    q->paused = w->paused;
     if (w->paused) run_release_queue(c, q); /* claimed before the pause */
     q->hungry = stirred || (w->more && w->got > 0);
     q->caught_up = !stirred && !w->more && !w->paused;
@@ -249,6 +248,7 @@ void claim_answered(core *c)
         return;
     }
     if (claim->tasks_count > 0) lease_granted(c, c->claim.sent_us);
+    for (int i = 0; i < claim->wants_count; i++) c->queues[c->want_queue[i]].paused = claim->wants[i].paused;
     for (int i = 0; i < claim->tasks_count; i++) take(c, &claim->tasks[i]);
     for (int i = 0; i < claim->wants_count; i++)
         want_answered(c, &claim->wants[i], &c->queues[c->want_queue[i]], claim->news.store_now_us);

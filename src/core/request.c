@@ -63,7 +63,7 @@ static int64_t depth_limit(const core *c, const char *queue)
 static bool needs_lock(const pawl_op *op)
 {
     if (op->kind == PAWL_OP_INSERT) return op->u.insert.may_exist || op->u.insert.body->key;
-    return op->kind != PAWL_OP_QUEUE;
+    return true;
 }
 
 static bool prepare(core *c, core_request *r)

@@ -87,7 +87,7 @@ void run_adopt(core *c, core_task *t, int queue_at)
     c->change_seq++;
     ready_insert(queue_of(c, t), t);
     lease_plan(c);
-    if (c->mode != MODE_STARTED) {
+    if (c->mode != MODE_STARTED || queue_of(c, t)->paused) {
         ready_remove(c, t);
         release(c, t, -1);
     }
@@ -482,7 +482,7 @@ void core_finished(core *c, core_time now, core_task *t, const core_outcome *out
 static void start_answered(core *c, core_task *t)
 {
     bool good = t->op.result == PAWL_OP_DONE, cancelling = t->op.result == PAWL_OP_CANCELLING;
-    if (good && engine_may_run(c) && !t->lost) {
+    if (good && engine_may_run(c) && !t->lost && !queue_of(c, t)->paused) {
         t->not_started = t->suspect = false;
         begin(c, t);
         return;

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 
 files() { find "$dir" -maxdepth 1 -name "${1:-pawl.db}*" -printf '%f\n' | sort | tr '\n' ' '; }
-sql() { sqlite3 "$dir/$1" "$2"; }
+sql() { sqlite3 -cmd '.timeout 10000' "$dir/$1" "$2"; }
 schema() { sql "$1" "SELECT value FROM pawl_meta WHERE key = 'schema'"; }
 
 # ---- a store that is not there
