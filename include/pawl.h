@@ -475,7 +475,8 @@ typedef struct pawl_receipt {
 #define PAWL_BULK_BYTES (16u << 20) /* and their bytes */
 
 /* Returns when the task is committed. On PAWL_UNKNOWN (the commit was sent and its answer lost) *id is set all the same;
- * dispatching again with that id is safe. Errors: INVALID, TOO_LARGE, FULL, UNAVAILABLE, UNKNOWN, CLOSED, MISUSE (inside a
+ * dispatching again with that id is safe. A one_shot engine draws ids inside the commit, so there *id is 0: give tasks that must
+ * not be doubled a key. Errors: INVALID, TOO_LARGE, FULL, UNAVAILABLE, UNKNOWN, CLOSED, MISUSE (inside a
  * write transaction of the caller's own on the same file: use pawl_dispatch_sqlite). id may be NULL. */
 PAWL_API pawl_status pawl_dispatch(pawl *p, const pawl_task *task, pawl_id *id, pawl_error *err);
 

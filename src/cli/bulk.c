@@ -355,9 +355,10 @@ static int fail(const bulk *b, pawl_error *err)
                  (long long)b->committed + 1);
     }
     if (err->status == PAWL_UNKNOWN && b->count) {
-        snprintf(hint, sizeof hint,
-                 "lines up to %lld are stored; whether lines %lld to %lld are is not known: repeat them with the ids of --json",
-                 (long long)b->committed, (long long)b->lines[0], (long long)b->lines[b->count - 1]);
+        snprintf(
+            hint, sizeof hint,
+            "lines up to %lld are stored; whether lines %lld to %lld are is not known: look, then repeat them (safe with keys)",
+            (long long)b->committed, (long long)b->lines[0], (long long)b->lines[b->count - 1]);
     }
     err_set(&whole, err->status, "%.330s (%s)", err->message, hint);
     return cli_fail(b->c, &whole);

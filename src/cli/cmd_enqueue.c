@@ -104,15 +104,13 @@ static int print_receipt(const cli *c, const pawl_receipt *receipt)
     return cli_json_end(c, &a);
 }
 
-/* The commit was sent and its answer lost: the person needs the id to repeat the call safely. */
-static int fail_unknown(const cli *c, const pawl_receipt *receipt, pawl_error *err)
+/* The commit was sent and its answer lost. The id was drawn inside that commit, so only a key makes repeating safe. */
+static int fail_unknown(const cli *c, pawl_error *err)
 {
-    char id[PAWL_ID_TEXT];
-    if (!receipt->id) return cli_fail(c, err);
-    pawl_id_format(receipt->id, id);
-    if (c->json) printf("{\"id\":\"%s\",\"outcome\":\"unknown\"}\n", id);
-    else printf("%s\n", id);
-    err_set(err, PAWL_UNKNOWN, "it is not known whether the task was stored: repeat the command with --id %s, which is safe", id);
+    if (c->json) puts("{\"id\":null,\"outcome\":\"unknown\"}");
+    err_set(err, PAWL_UNKNOWN,
+            "it is not known whether the task was stored: look with \"pawl tasks list\" before repeating the command; "
+            "with --key repeating is always safe");
     return cli_fail(c, err);
 }
 
@@ -129,7 +127,7 @@ static int enqueue_one(cli *c)
         o.task.payload = (pawl_bytes){payload.data, payload.len};
         status = pawl_dispatch_full(p, &o.task, &receipt, &err);
     }
-    if (status == PAWL_UNKNOWN) code = fail_unknown(c, &receipt, &err);
+    if (status == PAWL_UNKNOWN) code = fail_unknown(c, &err);
     else if (status) code = cli_fail(c, &err);
     else if (p) code = print_receipt(c, &receipt);
     if (p) pawl_close(p);

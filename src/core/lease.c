@@ -425,6 +425,7 @@ static void rescue_events(core *c, const pawl_rescue *r)
 void lease_rescued(core *c)
 {
     const pawl_rescue *r = &c->rescue.u.rescue;
+    request_unpark(c, -1); /* cancelled and failed tasks leave room */
     if (c->rescue.status != PAWL_OK) {
         drop_todo(c);                                 /* the next news bring it again */
         if (!CANARY(RESCUE_UNSTIRRED)) claim_stir(c); /* it may have happened: then the freed tasks are due */

@@ -521,6 +521,7 @@ static void release_answered(core *c, core_task *t, int64_t store_now_us)
         stale(c, t);
     } else if (t->op.out_state == PAWL_CANCELLED) {
         settle(c, t, CORE_SETTLED_CANCELLED, 0);
+        request_unpark(c, -1);
     } else {
         claim_pending(c, t->body->queue, t->op.out_run_at_us, store_now_us);
         settle(c, t, released_as(t), t->op.u.release.delay_us);

@@ -116,7 +116,8 @@ typedef struct world {
     bool memory_source; /* then NO_MEMORY is what a failure should be called */
     ledger *book;
     pawl *p;
-    sqlite3 *host; /* the program's own connection */
+    sqlite3 *host;      /* the program's own connection, */
+    sqlite3_stmt *undo; /* and its ROLLBACK, which must work without memory */
     pawl_run *deferred[DEFERRED_MAX];
     int deferred_count;
     bool handlers_known;
@@ -167,5 +168,6 @@ void story_act(world *w);          /* all of a task's life in one piece, for the
 extern void (*story_moment)(void); /* called where everything said so far is in the ledger */
 
 bool handlers_register(world *w);
+void host_roll_back(world *w); /* if a transaction of the program's is open */
 
 #endif

@@ -133,8 +133,8 @@ static pawl_outcome run_tx(pawl_run *run, void *ctx)
     if (sqlite3_exec(w->host, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK) return outcome;
     bool done = sqlite3_exec(w->host, "INSERT INTO business DEFAULT VALUES", NULL, NULL, NULL) == SQLITE_OK;
     done = done && TRY(pawl_complete_sqlite(run, w->host, &outcome, &w->err));
-    if (!done || sqlite3_exec(w->host, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
-        sqlite3_exec(w->host, "ROLLBACK", NULL, NULL, NULL);
+    if (done) sqlite3_exec(w->host, "COMMIT", NULL, NULL, NULL);
+    host_roll_back(w);
     return outcome;
 }
 

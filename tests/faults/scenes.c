@@ -263,6 +263,13 @@ static void prepare_shared(world *w)
     world_send(w, "tx", (pawl_task){0});
 }
 
+void host_roll_back(world *w)
+{
+    if (sqlite3_get_autocommit(w->host)) return;
+    sqlite3_step(w->undo);
+    sqlite3_reset(w->undo);
+}
+
 static bool host_exec(world *w, const char *sql) { return w->host && sqlite3_exec(w->host, sql, NULL, NULL, NULL) == SQLITE_OK; }
 
 /* The program commits its own rows even if it could not send the task: then nothing of the task may be there. */
@@ -279,7 +286,7 @@ static void send_in_transaction(world *w, const char *end)
     bool ended = host_exec(w, end);
     if (sent && ended) e->answer = strcmp(end, "COMMIT") == 0 ? ANSWER_OK : ANSWER_NO;
     else if (sent) e->answer = ANSWER_UNKNOWN;
-    if (!sqlite3_get_autocommit(w->host)) sqlite3_exec(w->host, "ROLLBACK", NULL, NULL, NULL);
+    host_roll_back(w);
     if (e->answer == ANSWER_OK) e->id = r.id;
     pawl_committed(w->p);
 }
@@ -288,14 +295,17 @@ static void act_transaction(world *w)
 {
     bool open = sqlite3_open(w->path, &w->host) == SQLITE_OK;
     if (open) sqlite3_busy_timeout(w->host, 5000);
-    if (open && TRY(pawl_sqlite_prepare(w->host, &w->err)) && host_exec(w, "CREATE TABLE business(id INTEGER PRIMARY KEY)")) {
+    open = open && TRY(pawl_sqlite_prepare(w->host, &w->err)) && host_exec(w, "CREATE TABLE business(id INTEGER PRIMARY KEY)");
+    if (open && sqlite3_prepare_v2(w->host, "ROLLBACK", -1, &w->undo, NULL) == SQLITE_OK) {
         send_in_transaction(w, "COMMIT");
         send_in_transaction(w, "ROLLBACK");
         TRY(pawl_run_due(w->p, NULL, &w->err));
     }
     pawl_sqlite_forget(w->host);
+    sqlite3_finalize(w->undo);
     sqlite3_close(w->host);
     w->host = NULL;
+    w->undo = NULL;
 }
 
 /* ---- upkeep, stopping, rescuing --------------------------------------------------------------------------------------------------- */

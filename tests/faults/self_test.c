@@ -34,10 +34,10 @@ static int tear_down(void **state)
     return 0;
 }
 
-#define assert_seen(text) \
-    do { \
+#define assert_seen(text)                                                                          \
+    do {                                                                                           \
         if (!strstr(here.problem, (text))) fail_msg("\"%s\" is not \"%s\"", here.problem, (text)); \
-        here.problem[0] = '\0'; \
+        here.problem[0] = '\0';                                                                    \
     } while (0)
 
 /* ---- the ledger ----------------------------------------------------------------------------------------------------------------- */
@@ -194,18 +194,10 @@ static void damaged_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_false_ack),
-        TEST(a_false_refusal),
-        TEST(a_false_end),
-        TEST(a_stranger),
-        TEST(a_task_that_never_ends),
-        TEST(a_second_end),
-        TEST(a_second_run),
-        TEST(an_error_out_of_nothing),
-        TEST(an_error_of_the_wrong_kind),
-        TEST(a_leak),
-        TEST(the_countdown),
-        TEST(damaged_rows),
+        TEST(a_false_ack),  TEST(a_false_refusal),         TEST(a_false_end),
+        TEST(a_stranger),   TEST(a_task_that_never_ends),  TEST(a_second_end),
+        TEST(a_second_run), TEST(an_error_out_of_nothing), TEST(an_error_of_the_wrong_kind),
+        TEST(a_leak),       TEST(the_countdown),           TEST(damaged_rows),
     };
     return !disk_install() || cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }
