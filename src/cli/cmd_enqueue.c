@@ -51,7 +51,7 @@ const opt enqueue_opts[] = {
     OPTION(OPT_TEXT, "traceparent", &o.task.traceparent, "TEXT", "W3C trace context, carried to the run"),
     OPTION(OPT_CHOICE, "audit", &o.audit, "LEVEL", "how much of its trail is kept: full, minimal, errors, none",
            .choices = "full|minimal|errors|none"),
-    OPTION(OPT_ID, "id", &o.task.id, "ID", "repeat an enqueue whose outcome was unknown, under the id it printed"),
+    OPTION(OPT_ID, "id", &o.task.id, "ID", "store it under this id, unless a task with it is stored already"),
     OPTION(OPT_TEXT, "bulk", &o.bulk, "FILE", "many tasks, one JSON object per line; \"-\" is standard input"),
     OPTIONS_END};
 
