@@ -15,7 +15,7 @@
  *   PAWL_OK           it happened, and is durable;
  *   PAWL_UNAVAILABLE  it did not happen and may work later;
  *   PAWL_UNKNOWN      it may have happened (a commit was sent and its answer lost). The engine sends the same batch again under
- *                     the same number; other calls are safe to repeat by their nature. A claim so answered may still take effect,
+ *                     the same number; other calls are safe to repeat by their nature. A claim or rescue so answered may still take effect,
  *                     but not later than a quarter of the node's lease after the answer;
  *   anything else     it did not happen and will not work by repetition (CORRUPT, SCHEMA, DENIED, NO_MEMORY, ...).
  * Results inside a call (op results, claimed tasks, ...) mean something only after PAWL_OK.

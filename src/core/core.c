@@ -39,6 +39,7 @@ static void init_timers(core *c)
     c->renew_timer.kind = TIMER_RENEW;
     c->deadline_timer.kind = TIMER_DEADLINE;
     c->held_timer.kind = TIMER_HELD;
+    c->rescue_timer.kind = TIMER_RESCUE;
     c->sweep_timer.kind = TIMER_SWEEP;
     c->stop_timer.kind = TIMER_STOP;
 }
@@ -389,6 +390,7 @@ static void fire(core *c, core_timer *t)
     case TIMER_DUE: claim_due(c, container_of(t, queue, due)); break;
     case TIMER_NEWS: c->news_wanted = true; break;
     case TIMER_ROOM: request_woken(c); break;
+    case TIMER_RESCUE: claim_stir(c); break;
     case TIMER_DEADLINE: lease_deadline(c); break;
     case TIMER_SWEEP: lease_sweep(c); break;
     case TIMER_STOP: stop_timer(c); break;
@@ -511,6 +513,7 @@ static void stop_starting(core *c, core_mode mode)
     lease_plan(c);
     engine_timer_off(c, &c->news_timer);
     engine_timer_off(c, &c->sweep_timer);
+    engine_timer_off(c, &c->rescue_timer);
     for (int i = 0; i < c->queues_count; i++) engine_timer_off(c, &c->queues[i].due);
     run_release_ready(c);
 }

@@ -28,6 +28,7 @@ typedef enum timer_kind {
     TIMER_DEADLINE, /* of the node's own lease */
     TIMER_HELD,     /* reconciliation goes on */
     TIMER_CALL,     /* registration, ids or leaving may be tried again */
+    TIMER_RESCUE,   /* a rescue of unknown outcome must have happened by now, if at all */
     TIMER_SWEEP,
     TIMER_STOP /* grace, then patience */
 } timer_kind;
@@ -179,6 +180,7 @@ struct core {
 
     /* Rescue and retention. */
     core_call rescue;
+    core_timer rescue_timer;
     pawl_lease *rescued;
     victim victims[PAWL_LAPSED_MAX];
     int victims_count;

@@ -242,7 +242,7 @@ static void plan_calls(sim *s, plan *p)
     p->killed = sometimes(s, 400, 80 * much);
     p->outages = sometimes(s, 300, 4);
     p->outage_all = chance(s, 500);
-    p->crashes = sometimes(s, 400, 6);
+    p->crashes = sometimes(s, p->sparse ? 600 : 400, p->sparse ? 2 : 6);
     p->sleeps = sometimes(s, 400, 6);
     p->jumps = sometimes(s, 250, 4);
     p->stops = sometimes(s, 300, 4);
@@ -252,7 +252,7 @@ static void plan_calls(sim *s, plan *p)
 static void plan_load(sim *s, plan *p)
 {
     p->poison = sometimes(s, 250, 80);
-    p->long_runs = sometimes(s, 500, p->hot ? 60 : 300);
+    p->long_runs = sometimes(s, 500, p->hot ? 60 : p->sparse ? 800 : 300);
     p->rude = sometimes(s, 300, 900);
     p->spawns = sometimes(s, 300, 200);
     p->cancels = sometimes(s, 500, 150);
