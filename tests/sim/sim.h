@@ -183,17 +183,18 @@ struct sim_node {
 };
 
 /* What happened, for the summary: a simulator that never meets a fault proves nothing. */
-#define STATS_TABLE(X)                                                                                                          \
-    X(CALLS, "store calls")                                                                                                     \
-    X(TASKS, "tasks stored")                                                                                                    \
-    X(BORN, "born leased")                                                                                                      \
-    X(RUNS, "runs")                                                                                                             \
-    X(STALE, "stale operations")                                                                                                \
-    X(REPLAYS, "batches answered from receipts")                                                                                \
-    X(UNKNOWN, "unknown answers to callers") X(RESCUES, "leases rescued") X(POISONED, "poisoned tasks")                         \
-        X(TAKEN_BACK, "leases taken back") X(RETURNED, "unknown leases given back") X(OVERLAPS, "runs outlived by their lease") \
-            X(CRASHES, "crashes") X(SLEEPS, "sleeps") X(STOPS, "stops") X(OUTAGES, "outages") X(WAITS, "lock waits")            \
-                X(DEADLOCKS, "deadlocks") X(NUMBERS, "node numbers taken")
+#define STATS_TABLE(X)                                                                                                   \
+    X(CALLS, "store calls")                                                                                              \
+    X(TASKS, "tasks stored")                                                                                             \
+    X(BORN, "born leased")                                                                                               \
+    X(RUNS, "runs")                                                                                                      \
+    X(STALE, "stale operations")                                                                                         \
+    X(REPLAYS, "batches answered from receipts")                                                                         \
+    X(UNKNOWN, "unknown answers to callers")                                                                             \
+    X(RESCUES, "leases rescued") X(POISONED, "poisoned tasks") X(TAKEN_BACK, "leases taken back")                        \
+        X(RETURNED, "unknown leases given back") X(OVERLAPS, "runs outlived by their lease") X(CRASHES, "crashes")       \
+            X(SLEEPS, "sleeps") X(STOPS, "stops") X(OUTAGES, "outages") X(WAITS, "lock waits") X(DEADLOCKS, "deadlocks") \
+                X(NUMBERS, "node numbers taken")
 
 typedef enum stat {
 #define X(name, text) STAT_##name,
