@@ -255,18 +255,14 @@ static void clear_visits(rows *db)
     }
 }
 
-static bool alive(const tx *t) { return !t->killed && !t->deadlocked; }
-
 bool rowtx_step(tx *t)
 {
     sim *s = t->db->sim;
-    if (!alive(t)) return false;
+    if (t->killed) return false;
     if (chance(s, 500)) return true;
     sim_at(s, spread(s, s->plan.step_us), NULL, resume, t, 0);
-    t->asleep = true;
     switch_out();
-    t->asleep = false;
-    return alive(t);
+    return !t->killed;
 }
 
 static bool wait_for_lock(tx *t, row_lock *l)
@@ -275,15 +271,9 @@ static bool wait_for_lock(tx *t, row_lock *l)
     t->waiting = l;
     db->sim->stats[STAT_WAITS]++;
     clear_visits(db);
-    if (waits_for(t, t)) {
-        db->sim->stats[STAT_DEADLOCKS]++;
-        t->waiting = NULL;
-        t->deadlocked = true;
-        unlock(l);
-        return false;
-    }
+    if (waits_for(t, t)) broken(db->sim, "locks have one order", "a deadlock over a row of table %d", l->row->table);
     switch_out();
-    return alive(t);
+    return !t->killed;
 }
 
 bool rowtx_lock(tx *t, row *r, bool exclusive)

@@ -71,7 +71,6 @@ typedef struct rows {
     list tables[ROW_TABLES];
     map tasks;
     list free_locks, free_tx;
-    int running;
 } rows;
 
 struct tx {
@@ -81,7 +80,7 @@ struct tx {
     int64_t now_us; /* the store's time when it began */
     list locks;
     struct row_lock *waiting;
-    bool killed, deadlocked, asleep;
+    bool killed;
     int visited;
     struct fiber *fiber;
     rowtx_body body;
@@ -95,7 +94,7 @@ row *rows_get(rows *db, row_table table, int64_t id,
 row *rows_find_task(rows *db, pawl_id id); /* NULL: none */
 
 void rowtx_start(rows *db, wire *w, rowtx_body body, void *arg);
-/* These return false when the transaction cannot go on (killed, or the victim of a deadlock): roll back and return. */
+/* These return false when the transaction was killed: roll back and return. */
 bool rowtx_step(tx *t); /* others may do something now */
 bool rowtx_lock(tx *t, row *r, bool exclusive);
 bool tx_try_lock(tx *t, row *r);                       /* exclusively, or not at all: SKIP LOCKED. false says nothing more */

@@ -389,22 +389,17 @@ static bool serve_once(tx *t, core_call *call)
     }
 }
 
-/* The locks have one order, so there is no deadlock; if there ever is, the whole call is tried again under the same receipt. */
 static void serve(tx *t, void *arg)
 {
     (void)arg;
     core_call *call = &t->wire->call;
-    while (!serve_once(t, call)) {
+    if (serve_once(t, call)) {
+        rowtx_commit(t);
+        wire_executed(t->wire);
+    } else {
         rowtx_rollback(t);
-        if (t->killed) {
-            call->status = PAWL_UNAVAILABLE;
-            return;
-        }
-        t->deadlocked = false;
-        t->now_us = store_wall(t->db->sim);
+        call->status = PAWL_UNAVAILABLE;
     }
-    rowtx_commit(t);
-    wire_executed(t->wire);
 }
 
 void rowstore_start(rowstore *rs, wire *w) { rowtx_start(&rs->db, w, serve, NULL); }

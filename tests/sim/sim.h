@@ -67,10 +67,10 @@ typedef struct plan {
     bool noisy_wakes;   /* every write of another node wakes */
     bool keep_sessions; /* a crashed process may leave its session open: nobody can prove its death */
     bool outage_all;
-    int poison;                                                /* of 1000 tasks, how many kill their process */
-    int long_runs, rude;                                       /* of 1000 runs: longer than a lease; deaf to being stopped */
-    int spawns, cancels, pauses, bulks, give_ups, retries_off; /* of 1000 */
-    int key_share;                                             /* of 1000 tasks, how many have a key */
+    int poison;                                   /* of 1000 tasks, how many kill their process */
+    int long_runs, rude;                          /* of 1000 runs: longer than a lease; deaf to being stopped */
+    int spawns, cancels, pauses, bulks, give_ups; /* of 1000 */
+    int key_share;                                /* of 1000 tasks, how many have a key */
     int lanes;
     bool tiny_batches, depth_limits, one_shots;
     int timeouts;  /* of 1000 tasks */
@@ -97,7 +97,6 @@ typedef enum sim_phase { PHASE_CHAOS, PHASE_HEAL, PHASE_IDLE } sim_phase;
 typedef struct session {
     pawl_store *store; /* mode a */
     bool open;
-    int calls; /* on their way */
     list link;
 } session;
 
@@ -183,18 +182,14 @@ struct sim_node {
 };
 
 /* What happened, for the summary: a simulator that never meets a fault proves nothing. */
-#define STATS_TABLE(X)                                                                                                   \
-    X(CALLS, "store calls")                                                                                              \
-    X(TASKS, "tasks stored")                                                                                             \
-    X(BORN, "born leased")                                                                                               \
-    X(RUNS, "runs")                                                                                                      \
-    X(STALE, "stale operations")                                                                                         \
-    X(REPLAYS, "batches answered from receipts")                                                                         \
-    X(UNKNOWN, "unknown answers to callers")                                                                             \
-    X(RESCUES, "leases rescued") X(POISONED, "poisoned tasks") X(TAKEN_BACK, "leases taken back")                        \
-        X(RETURNED, "unknown leases given back") X(OVERLAPS, "runs outlived by their lease") X(CRASHES, "crashes")       \
-            X(SLEEPS, "sleeps") X(STOPS, "stops") X(OUTAGES, "outages") X(WAITS, "lock waits") X(DEADLOCKS, "deadlocks") \
-                X(NUMBERS, "node numbers taken")
+/* clang-format off */
+#define STATS_TABLE(X) \
+    X(CALLS, "store calls") X(TASKS, "tasks stored") X(BORN, "born leased") X(RUNS, "runs") X(STALE, "stale operations") \
+    X(REPLAYS, "batches answered from receipts") X(UNKNOWN, "unknown answers to callers") X(RESCUES, "leases rescued") \
+    X(POISONED, "poisoned tasks") X(TAKEN_BACK, "leases taken back") X(RETURNED, "unknown leases given back") \
+    X(OVERLAPS, "runs outlived by their lease") X(CRASHES, "crashes") X(SLEEPS, "sleeps") X(STOPS, "stops") \
+    X(OUTAGES, "outages") X(WAITS, "lock waits") X(NUMBERS, "node numbers taken")
+/* clang-format on */
 
 typedef enum stat {
 #define X(name, text) STAT_##name,
@@ -303,7 +298,7 @@ struct wire {
     core_call call; /* what travels: a deep copy */
     pawl_arena *arena;
     int fate;
-    bool executed, done, answered;
+    bool done, answered;
     int64_t serial;
     void *tx; /* mode b */
     int node_index;

@@ -270,7 +270,6 @@ void wire_finished(wire *w)
     sim *s = w->sim;
     pawl_status status = w->call.status;
     w->done = true;
-    w->session->calls--;
     bool hide = status == PAWL_OK && (w->fate == AFTER || w->fate == LOST) && !reads_only(w);
     int64_t delay = (w->fate == SLOW && chance(s, 600)) || w->fate == LOST ? very_long(s) : usual(s);
     if (status == PAWL_UNAVAILABLE && w->fate == KILLED && chance(s, 300)) hide = true;
@@ -283,7 +282,6 @@ void wire_executed(wire *w)
 {
     sim *s = w->sim;
     core_call_kind kind = w->call.kind;
-    w->executed = true;
     judge_executed(w);
     bool wrote = (kind == CORE_APPLY && w->call.u.batch.count) || (kind == CORE_RESCUE && !w->call.u.rescue.refused);
     bool noise = kind == CORE_RENEW || (kind == CORE_CLAIM && w->call.u.claim.tasks_count) || kind == CORE_IDS;
@@ -294,7 +292,6 @@ static void execute(sim *s, void *arg, int64_t number)
 {
     (void)number;
     wire *w = arg;
-    w->session->calls++;
     if (!w->session->open) { /* its process is gone and the connection closed before it arrived */
         w->call.status = PAWL_UNAVAILABLE;
         wire_finished(w);
