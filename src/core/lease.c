@@ -334,7 +334,7 @@ void lease_held(core *c)
     look_for_unknown(c);
     look_for_lost(c);
     c->mismatches = 0;
-    if (c->reading_stale && !CANARY(STALE_READING)) {
+    if (c->reading_stale) {
         c->reading_stale = false;
         return;
     }
