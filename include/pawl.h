@@ -637,7 +637,7 @@ typedef struct pawl_why_answer {
 PAWL_API pawl_status pawl_why(pawl *p, pawl_id id, pawl_why_answer *answer, pawl_error *err);
 
 /* Waits until the task is succeeded, failed or cancelled; *state may be NULL. TIMEOUT when it is not in time; timeout_us < 0 waits
- * without limit. */
+ * without limit. MISUSE on a read_only engine, which does not hear of commits. */
 PAWL_API pawl_status pawl_wait(pawl *p, pawl_id id, int64_t timeout_us, pawl_state *state, pawl_error *err);
 
 /* ---------------------------------------------------------------------------------------------------------------------------

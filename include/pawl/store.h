@@ -15,8 +15,8 @@
  *   PAWL_OK           it happened, and is durable;
  *   PAWL_UNAVAILABLE  it did not happen and may work later;
  *   PAWL_UNKNOWN      it may have happened (a commit was sent and its answer lost). The engine sends the same batch again under
- *                     the same number; other calls are safe to repeat by their nature. A claim or rescue so answered may still take effect,
- *                     but not later than a quarter of the node's lease after the answer;
+ *                     the same number; other calls are safe to repeat by their nature. A claim or a rescue so answered may
+ *                     still take effect, but not later than a quarter of the node's lease after the answer;
  *   anything else     it did not happen and will not work by repetition (CORRUPT, SCHEMA, DENIED, NO_MEMORY, ...).
  * Results inside a call (op results, claimed tasks, ...) mean something only after PAWL_OK.
  *
@@ -425,9 +425,9 @@ typedef struct pawl_store_type {
 
     /* If the victim is proven dead, or lapsed with the given renewal number: marks it dead and frees its tasks in the same commit,
      * in pages of `limit` (the rest stays leased to a dead node and is freed by further calls). A freed task is pending, suspect, due
-     * at once; its lease has ended, so its old fence is refused; cancel_asked ones are cancelled instead. If exactly one task of the victim bore the start mark,
-     * that rescue counts when `counts`; the third counted one ends the task as failed, reason "rescued_too_often". If several did,
-     * none counts and they are to run alone from now on. */
+     * at once; its lease has ended, so its old fence is refused; cancel_asked ones are cancelled instead. If exactly one task of the
+     * victim bore the start mark, that rescue counts when `counts`; the third counted one ends the task as failed, reason
+     * "rescued_too_often". If several did, none counts and they are to run alone from now on. */
     pawl_status (*rescue)(pawl_store *store, pawl_rescue *call, pawl_error *err);
 
     /* One small step of retention: finished tasks with all that hangs on them, old audit rows and logs, dead nodes that no task names,

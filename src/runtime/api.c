@@ -276,6 +276,9 @@ pawl_status pawl_wait(pawl *p, pawl_id id, int64_t timeout_us, pawl_state *state
     ENTER(p);
     status = valid_id(id, err);
     if (!status) status = not_inside(rt, "pawl_wait", err);
+    if (!status && rt->options.read_only)
+        status =
+            err_set(err, PAWL_MISUSE, "%s was opened read_only and does not hear of commits: open it without to wait", rt->url);
     if (!status) status = waits_for(rt, id, timeout_us, state, err);
     LEAVE(p);
 }

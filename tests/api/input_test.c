@@ -325,6 +325,7 @@ static void read_only(void **state)
     refused(pawl_cancel(p, id, NULL, &w->err), PAWL_MISUSE, "read_only");
     ok(pawl_handle(p, &(pawl_handler){.type = "t", .run = succeed}, &w->err));
     refused(pawl_start(p, &w->err), PAWL_MISUSE, "read_only");
+    refused(pawl_wait(p, id, PAWL_SECOND, NULL, &w->err), PAWL_MISUSE, "read_only");
     pawl_info *info;
     ok(pawl_get(p, id, &info, &w->err));
     pawl_info_free(info);
