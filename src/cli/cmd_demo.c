@@ -80,7 +80,7 @@ int cmd_demo(cli *c)
     if (!d.p) return code;
     d.started_us = cli_now_us();
     if (play(&d, &err)) code = cli_fail(c, &err);
-    else printf("stopped; the tasks are still there: %s tasks list --store %s\n", c->program, pawl_store_url(d.p));
+    else printf("stopped; the tasks are still there:\n  %s tasks list --store %s\n", c->program, pawl_store_url(d.p));
     pawl_unsubscribe(d.events);
     int closed = pawl_close(d.p);
     return code ? code : closed;

@@ -9,6 +9,7 @@
 
 #define BAR 20
 #define RUNNING_SHOWN 5
+#define PROGRAM_SHOWN 30 /* a longer path would be cut off with what is to be typed: its last part then */
 
 void demo_note(demo *d, const pawl_event *event)
 {
@@ -105,7 +106,8 @@ static void put_events(canvas *v)
 static void put_hints(canvas *v)
 {
     const demo *d = v->d;
-    const char *program = d->c->program, *store = pawl_store_url(d->p);
+    const char *program = d->c->program, *store = pawl_store_url(d->p), *slash = strrchr(program, '/');
+    if (slash && strlen(program) > PROGRAM_SHOWN) program = slash + 1;
     char id[PAWL_ID_TEXT];
     pawl_id_format(d->sample, id);
     put(v, BOLD, "In another terminal");
