@@ -9,4 +9,8 @@
 pawl_status err_set(pawl_error *err, pawl_status status, const char *fmt, ...) PAWL_PRINTF(3, 4);
 pawl_status err_setv(pawl_error *err, pawl_status status, const char *fmt, va_list args);
 
+#ifdef __clang_analyzer__ /* it does not look into other files, and must know that a failure is no PAWL_OK */
+#define err_set(err, status, ...) ((err_set)(err, status, __VA_ARGS__), (status))
+#endif
+
 #endif

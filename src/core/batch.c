@@ -92,7 +92,7 @@ static bool op_blocked(const core *c, const pawl_op *op)
 
 static bool request_blocked(const core *c, const core_request *r)
 {
-    if (!r->locks) return false;
+    if (!r->locks || CANARY(KEYS_MEET)) return false;
     for (int i = 0; i < r->count; i++)
         if (r->ops[i].result == PAWL_OP_NONE && op_blocked(c, &r->ops[i])) return true;
     return false;

@@ -7,10 +7,9 @@ static size_t text_size(const char *text) { return text ? strlen(text) + 1 : 0; 
 
 static size_t bytes_size(pawl_bytes bytes) { return bytes.data ? bytes.len + 1 : 0; }
 
-static const char *put_text(char **at, const char *text)
+static const char *put_text(char **at, const char *text, size_t size)
 {
     if (!text) return NULL;
-    size_t size = strlen(text) + 1;
     char *copy = memcpy(*at, text, size);
     *at += size;
     return copy;
@@ -25,27 +24,25 @@ static pawl_bytes put_bytes(char **at, pawl_bytes bytes)
     return (pawl_bytes){copy, bytes.len};
 }
 
-static size_t body_size(const pawl_body *b)
-{
-    return sizeof *b + text_size(b->type) + text_size(b->queue) + text_size(b->tenant) + text_size(b->key) +
-           text_size(b->content_type) + text_size(b->created_by) + text_size(b->traceparent) + text_size(b->headers) +
-           bytes_size(b->payload) + bytes_size(b->rate_key);
-}
-
 pawl_body *pawl_body_copy(const pawl_allocator *allocator, const pawl_body *from)
 {
-    pawl_body *body = allocator->alloc(allocator->ctx, body_size(from));
+    size_t type = text_size(from->type), queue = text_size(from->queue), tenant = text_size(from->tenant),
+           key = text_size(from->key), content = text_size(from->content_type), by = text_size(from->created_by),
+           trace = text_size(from->traceparent), headers = text_size(from->headers);
+    size_t size = sizeof *from + type + queue + tenant + key + content + by + trace + headers + bytes_size(from->payload) +
+                  bytes_size(from->rate_key);
+    pawl_body *body = allocator->alloc(allocator->ctx, size);
     if (!body) return NULL;
     *body = *from;
     char *at = (char *)(body + 1);
-    body->type = put_text(&at, from->type);
-    body->queue = put_text(&at, from->queue);
-    body->tenant = from->tenant ? put_text(&at, from->tenant) : "";
-    body->key = put_text(&at, from->key);
-    body->content_type = put_text(&at, from->content_type);
-    body->created_by = put_text(&at, from->created_by);
-    body->traceparent = put_text(&at, from->traceparent);
-    body->headers = put_text(&at, from->headers);
+    body->type = put_text(&at, from->type, type);
+    body->queue = put_text(&at, from->queue, queue);
+    body->tenant = from->tenant ? put_text(&at, from->tenant, tenant) : "";
+    body->key = put_text(&at, from->key, key);
+    body->content_type = put_text(&at, from->content_type, content);
+    body->created_by = put_text(&at, from->created_by, by);
+    body->traceparent = put_text(&at, from->traceparent, trace);
+    body->headers = put_text(&at, from->headers, headers);
     body->payload = put_bytes(&at, from->payload);
     body->rate_key = put_bytes(&at, from->rate_key);
     return body;

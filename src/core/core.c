@@ -175,6 +175,7 @@ pawl_status core_add_queue(core *c, const core_queue_config *config)
     q->full = config->full ? config->full : PAWL_FULL_WAIT;
     q->policy = config->policy;
     q->due.kind = TIMER_DUE;
+    claim_run_slow(q);
     return PAWL_OK;
 }
 
@@ -615,12 +616,13 @@ int core_queues(const core *c) { return c->queues_count; }
 void core_queue_get(const core *c, int i, core_queue_numbers *out)
 {
     const queue *q = &c->queues[i];
-    *out = (core_queue_numbers){.name = q->name, .workers = q->workers, .running = q->busy, .ready = q->ready_count};
+    *out = (core_queue_numbers){
+        .name = q->name, .workers = q->workers, .running = q->busy, .ready = q->ready_count, .at_once = q->at_once};
 }
 
 void *core_handler_of(const core *c, const core_task *task) { return c->handlers[task->handler].owner; }
 
-const char *core_queue_of_type(const core *c, const char *type)
+const char *core_queue_of_type(core *c, const char *type)
 {
     int h = claim_find_handler(c, type);
     return h < 0 ? "default" : c->handlers[h].queue;
@@ -653,7 +655,7 @@ void core_check(const core *c)
         const queue *q = &c->queues[i];
         int ready = 0;
         for (list *node = q->ready.next; node && node != &q->ready; node = node->next) ready++;
-        CHECK(ready == q->ready_count && q->busy >= 0 && q->busy <= q->workers && q->asked >= 0);
+        CHECK(ready == q->ready_count && q->busy >= 0 && q->busy <= q->workers + c->config.surplus && q->asked >= 0);
         CHECK(q->ready_count <= q->workers + q->capacity);
     }
     CHECK(c->promised >= 0 && c->free_count >= c->promised);

@@ -65,6 +65,7 @@ typedef struct core_config {
     pawl_sweep retention;   /* keep_* only */
     const char *node_name;
     int64_t pid;
+    int surplus;        /* very short runs: hand out up to so many more than there are workers; 0: none */
     int batch_ops;      /* a batch gathers up to so many operations; 0 = 2000 */
     size_t batch_bytes; /* or so many bytes; 0 = 4 MiB */
 } core_config;
@@ -182,7 +183,8 @@ typedef struct core_outcome {
     const char *result_type, *result_ref;
     pawl_bytes log; /* see pawl_execution */
     int log_lines;
-    int progress; /* -1: never */
+    int64_t began_us, ended_us; /* wall: when the handler did; 0: with CORE_RUN, with core_finished */
+    int progress;               /* -1: never */
     const char *progress_text;
     pawl_op *spawns; /* INSERT operations whose ids core draws; the driver's memory */
     int spawns_count;
@@ -235,7 +237,7 @@ typedef struct core_call {
 
 typedef enum core_action_kind {
     CORE_CALL = 1, /* make `call` */
-    CORE_RUN,      /* give `task` to a worker of its queue; later core_finished (and perhaps core_deferred before) */
+    CORE_RUN, /* give `task` to a worker of its queue; later core_finished (and perhaps core_deferred before), or core_recalled */
     CORE_STOP_RUN, /* tell the run of `task`: `reason` */
     CORE_SETTLED,  /* `task`'s stay ended as `settled`, committed; run hooks, then core_task_free. Only for tasks that ran */
     CORE_ANSWER,   /* tell the caller of `request`; it must not touch the request any more after it has read the answer */
@@ -274,6 +276,8 @@ void core_give_up(core *c, core_time now, core_request *request); /* its caller 
 void core_answered(core *c, core_time now, core_call *call);
 void core_finished(core *c, core_time now, core_task *task, const core_outcome *outcome);
 void core_deferred(core *c, core_time now, core_task *task); /* its worker is free; core_finished comes later */
+void core_recalled(core *c, core_time now,
+                   core_task *task); /* no worker has begun it: ready again, and less is handed out ahead */
 void core_progress(core *c, core_time now, core_task *task, int percent, const char *text); /* text: the driver's, see outcome */
 void core_task_free(core *c, core_task *task);                                              /* after CORE_SETTLED */
 void core_wake(core *c, core_time now);                                                     /* somebody else committed */
@@ -291,7 +295,7 @@ int64_t core_deadline(const core *c); /* mono; INT64_MAX: none */
 
 typedef struct core_queue_numbers {
     const char *name;
-    int workers, running, ready;
+    int workers, running, ready, at_once; /* at_once: what a worker should take together */
 } core_queue_numbers;
 
 typedef struct core_numbers {
@@ -305,7 +309,7 @@ int core_queues(const core *c);
 void core_queue_get(const core *c, int queue, core_queue_numbers *out);
 void *core_handler_of(const core *c, const core_task *task); /* the driver's own */
 /* The queue a task of this type goes to unless it says. */
-const char *core_queue_of_type(const core *c, const char *type);
+const char *core_queue_of_type(core *c, const char *type);
 bool core_holds(const core *c, pawl_id id, core_task_state *state);
 void core_check(const core *c); /* asserts every invariant; for tests and the simulator */
 

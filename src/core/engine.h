@@ -57,6 +57,9 @@ typedef struct queue {
     int prefetch;       /* tasks beyond the workers worth holding: what it finishes in 50 ms */
     int window_runs;    /* for that: runs finished since window_us */
     int64_t window_us;
+    int surplus;     /* runs handed out beyond the workers: what these finish in SURPLUS_US */
+    int at_once;     /* runs that one worker finishes in a quarter of that */
+    int64_t mean_us; /* for that: of the last runs, in 1/16 us */
 } queue;
 
 typedef struct handler {
@@ -111,10 +114,11 @@ struct core {
     queue *queues;
     int queues_count;
     handler *handlers;
-    int handlers_count, wildcard; /* wildcard: index or -1 */
-    policy *policies;             /* handlers x queues, made at start */
-    const char **types;           /* for claims */
-    char *queues_csv, *types_csv; /* for the registration */
+    int handlers_count, wildcard;     /* wildcard: index or -1 */
+    int recent_queue, recent_handler; /* found last */
+    policy *policies;                 /* handlers x queues, made at start */
+    const char **types;               /* for claims */
+    char *queues_csv, *types_csv;     /* for the registration */
 
     /* Tasks held. */
     map tasks;
@@ -227,8 +231,8 @@ bool batch_inserting(const core *c, pawl_id id); /* an insert of it that asked f
 uint64_t batch_key_hash(const pawl_body *body);
 
 /* claim.c */
-int claim_find_queue(const core *c, const char *name);          /* -1: not served here */
-int claim_find_handler(const core *c, const char *type);        /* -1: unknown type */
+int claim_find_queue(core *c, const char *name);                /* -1: not served here */
+int claim_find_handler(core *c, const char *type);              /* -1: unknown type */
 bool claim_may_ask(core *c, const pawl_body *body, int *queue); /* may this insert ask for a lease? reserves room if so */
 void claim_asked(core *c, int queue);                           /* the answer to such an insert is here */
 void claim_pending(core *c, const char *queue, int64_t run_at_us, int64_t store_now_us); /* a task was stored for later */
@@ -236,7 +240,8 @@ void claim_stir(core *c);                                                       
 void claim_due(core *c, queue *q);                                                       /* its timer fired */
 void claim_send(core *c);
 void claim_answered(core *c);
-void claim_run_finished(core *c, queue *q); /* measures prefetch */
+void claim_run_finished(core *c, queue *q, int64_t ran_us); /* measures prefetch and surplus */
+void claim_run_slow(queue *q);                              /* a worker did not come in time: no surplus for a while */
 void claim_news(core *c, const pawl_news *news);
 
 /* run.c */

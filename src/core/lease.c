@@ -136,6 +136,7 @@ void lease_plan(core *c)
 
 void lease_granted(core *c, int64_t sent_us)
 {
+    if (CANARY(DEADLINE_LATE)) sent_us = c->now.mono_us;
     bool late = c->lapsed || (c->held > 0 && sent_us + c->config.lease_us <= c->now.mono_us);
     if (sent_us + c->config.lease_us > c->deadline_us) c->deadline_us = sent_us + c->config.lease_us;
     if (sent_us > c->renewed_us) c->renewed_us = sent_us;
@@ -375,6 +376,7 @@ static void watch_victim(core *c, const pawl_lapsed *lapsed, bool renewed)
     if (!renewed) return;
     if (v->since_us == INT64_MAX) v->since_us = c->now.mono_us;
     else if (c->now.mono_us - v->since_us >= third(c)) add_todo(c, lapsed);
+    if (CANARY(RESCUE_HASTY)) add_todo(c, lapsed);
 }
 
 void lease_look(core *c, const pawl_news *news, bool renewed)
@@ -399,7 +401,7 @@ static void send_rescue(core *c)
     c->rescue.u.rescue = (pawl_rescue){.node = c->node,
                                        .victim = l->node,
                                        .renewal = l->renewal,
-                                       .counts = l->proven_dead || calm,
+                                       .counts = l->proven_dead || calm || CANARY(OUTAGE_BLAMED),
                                        .limit = UNKNOWN_MAX,
                                        .tasks = c->rescued};
     engine_call(c, &c->rescue);

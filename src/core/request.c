@@ -43,7 +43,7 @@ bool request_needs_ids(const core_request *r)
     return false;
 }
 
-static pawl_audit audit_of(const core *c, const pawl_body *body)
+static pawl_audit audit_of(core *c, const pawl_body *body)
 {
     if (body->audit) return body->audit;
     int h = claim_find_handler(c, body->type), q = claim_find_queue(c, body->queue);
@@ -52,7 +52,7 @@ static pawl_audit audit_of(const core *c, const pawl_body *body)
     return c->config.engine.audit ? c->config.engine.audit : PAWL_AUDIT_FULL;
 }
 
-static int64_t depth_limit(const core *c, const char *queue)
+static int64_t depth_limit(core *c, const char *queue)
 {
     int q = claim_find_queue(c, queue);
     if (q >= 0) return c->queues[q].depth_limit;

@@ -87,7 +87,7 @@ void run_adopt(core *c, core_task *t, int queue_at)
     c->change_seq++;
     ready_insert(queue_of(c, t), t);
     lease_plan(c);
-    if (c->mode != MODE_STARTED || queue_of(c, t)->paused) {
+    if (c->mode != MODE_STARTED || (queue_of(c, t)->paused && !CANARY(PAUSE_RACED))) {
         ready_remove(c, t);
         release(c, t, -1);
     }
@@ -223,7 +223,7 @@ static void start(core *c, core_task *t)
 {
     queue_of(c, t)->busy++;
     t->in_worker = true;
-    if (!t->not_started && !t->suspect) {
+    if (!t->not_started && (!t->suspect || CANARY(MARK_SKIPPED))) {
         begin(c, t);
         return;
     }
@@ -243,15 +243,18 @@ static bool may_start(const core *c, const core_task *t)
     return c->marked_solo == 0 && (!t->solo || c->marked == 0);
 }
 
+/* Only a plain task may wait for its worker: a start that is written down is a start. */
+static bool has_worker(const queue *q, const core_task *t) { return q->busy < q->workers || (!t->not_started && !t->suspect); }
+
 void run_ready(core *c)
 {
     if (!engine_may_run(c)) return;
     for (int i = 0; i < c->queues_count; i++) {
         queue *q = &c->queues[i];
         list_each(node, &q->ready) {
-            if (q->busy >= q->workers) break;
+            if (q->busy >= q->workers + q->surplus) break;
             core_task *t = container_of(node, core_task, link);
-            if (!may_start(c, t)) continue;
+            if (!may_start(c, t) || !has_worker(q, t)) continue;
             ready_remove(c, t);
             start(c, t);
         }
@@ -356,13 +359,19 @@ void core_progress(core *c, core_time now, core_task *t, int percent, const char
 
 /* ---- outcomes ------------------------------------------------------------------------------------------------------------------------ */
 
+static int64_t ended_us(const core *c, const core_task *t)
+{
+    int64_t at_us = t->outcome->ended_us ? t->outcome->ended_us : c->now.wall_us;
+    return at_us > t->started_wall_us ? at_us : t->started_wall_us;
+}
+
 static pawl_execution execution(const core *c, const core_task *t, pawl_attempt_outcome how, const char *error)
 {
     const core_outcome *o = t->outcome;
     return (pawl_execution){.outcome = how,
                             .number = t->runs + 1,
                             .started_us = t->started_wall_us,
-                            .finished_us = c->now.wall_us > t->started_wall_us ? c->now.wall_us : t->started_wall_us,
+                            .finished_us = ended_us(c, t),
                             .code = o->code,
                             .error = error,
                             .log = o->log,
@@ -393,6 +402,7 @@ static void again(core *c, core_task *t, pawl_attempt_outcome how, int64_t delay
     t->op.u.release.delay_us = delay_us;
     t->op.u.release.failure = how == PAWL_ATTEMPT_RETRY || how == PAWL_ATTEMPT_TIMEOUT;
     t->op.u.release.interruption = how == PAWL_ATTEMPT_INTERRUPTED;
+    if (CANARY(INTERRUPTION_COSTS)) t->op.u.release.failure |= t->op.u.release.interruption;
     t->op.u.release.run = execution(c, t, how, error);
     send(c, t, PAWL_OP_RELEASE);
 }
@@ -463,6 +473,39 @@ void core_deferred(core *c, core_time now, core_task *t)
     engine_push(c);
 }
 
+/* Before those of its priority, as it was. */
+static void ready_again(core *c, core_task *t)
+{
+    queue *q = queue_of(c, t);
+    list *at = q->ready.next;
+    while (at != &q->ready && container_of(at, core_task, link)->body->priority < t->body->priority) at = at->next;
+    list_insert_before(at, &t->link);
+    q->ready_count++;
+    t->state = CORE_READY;
+    t->stop = t->cause = PAWL_GO_ON;
+    c->running--;
+}
+
+void core_recalled(core *c, core_time now, core_task *t)
+{
+    c->now = now;
+    CHECK(t->state == CORE_RUNNING && t->in_worker);
+    pawl_stop_reason cause = t->cause;
+    engine_timer_off(c, &t->timer);
+    list_remove(&t->stop_act.link);
+    worker_free(c, t);
+    not_reported(c, t);
+    claim_run_slow(queue_of(c, t));
+    ready_again(c, t);
+    if (!t->lost && cause == PAWL_STOP_CANCELLED) {
+        run_cancel(c, t);
+    } else if (t->lost || c->mode != MODE_STARTED || queue_of(c, t)->paused) {
+        ready_remove(c, t);
+        release(c, t, -1);
+    }
+    engine_push(c);
+}
+
 void core_finished(core *c, core_time now, core_task *t, const core_outcome *outcome)
 {
     c->now = now;
@@ -471,7 +514,8 @@ void core_finished(core *c, core_time now, core_task *t, const core_outcome *out
     engine_timer_off(c, &t->timer);
     worker_free(c, t);
     not_reported(c, t);
-    claim_run_finished(c, queue_of(c, t));
+    if (outcome->began_us > t->started_wall_us) t->started_wall_us = outcome->began_us;
+    claim_run_finished(c, queue_of(c, t), ended_us(c, t) - t->started_wall_us);
     end(c, t);
     if (t->op_place != OP_FLYING) decide(c, t); /* else once the progress on its way is answered */
     engine_push(c);
@@ -533,7 +577,7 @@ static void finish_answered(core *c, core_task *t)
     pawl_state to = t->op.u.finish.to;
     if (t->op.result == PAWL_OP_REFUSED && t->outcome && to == PAWL_SUCCEEDED) {
         finish(c, t, PAWL_FAILED, PAWL_ATTEMPT_FAILED, "refused", "the store cannot hold what the run left");
-    } else if (t->op.result != PAWL_OP_DONE) {
+    } else if (t->op.result != PAWL_OP_DONE && !CANARY(STALE_SETTLED)) {
         stale(c, t);
     } else {
         int at = t->queue;
@@ -556,6 +600,7 @@ static void progress_answered(core *c, core_task *t)
     if (t->state == CORE_ENDED) {
         decide(c, t);
     } else {
+        CHECK(t->state == CORE_RUNNING);
         if (t->op.result == PAWL_OP_STALE) run_lose(c, t);
         if (t->progress_dirty) send_progress(c, t);
     }

@@ -45,7 +45,7 @@ static void put(pawl_subscription *s, const pawl_event *event)
 {
     pthread_mutex_lock(&s->lock);
     if (s->count == s->room) {
-        s->lost++;
+        s->lost += !CANARY(LOSS_UNTOLD);
         s->first = (s->first + 1) % s->room;
         s->count--;
     }

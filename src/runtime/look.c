@@ -98,13 +98,19 @@ static pawl_status give(answer *a, const void *value, size_t size, void *out, pa
 
 /* ---- tasks --------------------------------------------------------------------------------------------------------------- */
 
+/* What a store leaves out. */
+static void complete(pawl_info *info)
+{
+    if (!info->content_type) info->content_type = "application/json";
+}
+
 pawl_status look_get(runtime *rt, pawl_id id, pawl_info **out, pawl_error *err)
 {
     pawl_query query = {.kind = PAWL_QUERY_GET, .id = id};
     answer *a;
     pawl_status status = ask(rt, &query, &a, err);
     if (status) return status;
-    if (!query.info->content_type) query.info->content_type = "application/json";
+    complete(query.info);
     return give(a, query.info, sizeof *query.info, out, err);
 }
 
@@ -118,7 +124,9 @@ pawl_status look_list(runtime *rt, const pawl_filter *filter, pawl_page **out, p
     pawl_query query = {.kind = PAWL_QUERY_LIST, .filter = &f, .deadline_us = LIST_US};
     answer *a;
     status = ask(rt, &query, &a, err);
-    return status ? status : give(a, query.page, sizeof *query.page, out, err);
+    if (status) return status;
+    for (size_t i = 0; i < query.page->count; i++) complete((pawl_info *)query.page->tasks[i]);
+    return give(a, query.page, sizeof *query.page, out, err);
 }
 
 pawl_status look_trail(runtime *rt, pawl_id id, pawl_trail **out, pawl_error *err)

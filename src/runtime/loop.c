@@ -59,7 +59,8 @@ bool loop_may_step(const runtime *rt)
 static input *take_inputs(runtime *rt, int round)
 {
     loop *l = &rt->loop;
-    bool wake = false, go_on = looping == rt || !l->threaded || (round < ROUNDS && loop_may_step(rt));
+    bool leave = round > 0 && pool_back_soon(rt);
+    bool wake = false, go_on = !leave && (looping == rt || !l->threaded || (round < ROUNDS && loop_may_step(rt)));
     pthread_mutex_lock(&l->lock);
     input *all = l->first;
     if (all && l->wanting == 0 && go_on) {
@@ -73,7 +74,7 @@ static input *take_inputs(runtime *rt, int round)
         all = NULL;
     }
     pthread_mutex_unlock(&l->lock);
-    if (wake) loop_wake(rt);
+    if (wake && !leave) loop_wake(rt);
     return all;
 }
 
@@ -83,14 +84,16 @@ static void drive(runtime *rt)
     for (int round = 0; (in = take_inputs(rt, round)); round++) step_inputs(rt, in);
 }
 
-void loop_push(runtime *rt, input *in, bool may_drive)
+void loop_push(runtime *rt, input *in, bool may_drive) { loop_push_all(rt, in, in, may_drive); }
+
+void loop_push_all(runtime *rt, input *first, input *last, bool may_drive)
 {
     loop *l = &rt->loop;
     bool here = !l->threaded || looping == rt || (may_drive && loop_may_step(rt));
-    in->next = NULL;
+    last->next = NULL;
     pthread_mutex_lock(&l->lock);
-    *l->last = in;
-    l->last = &in->next;
+    *l->last = first;
+    l->last = &last->next;
     bool mine = (!l->busy || (l->handed && here)) && l->wanting == 0;
     if (mine) {
         set_busy(rt);
@@ -99,7 +102,7 @@ void loop_push(runtime *rt, input *in, bool may_drive)
     pthread_mutex_unlock(&l->lock);
     if (!mine) return;
     if (here) drive(rt);
-    else loop_wake(rt);
+    else if (!CANARY(HANDOVER_LOST)) loop_wake(rt);
 }
 
 bool loop_enter(runtime *rt, int64_t timeout_us)
@@ -230,7 +233,7 @@ static void look_at_watch(runtime *rt)
     store_watch_check(rt->store, &changed, &again_us);
     rt->loop.recheck_us = again_us >= 0 ? mono(rt) + again_us : INT64_MAX;
     if (!changed) return;
-    waits_wake(rt, NULL);
+    if (!CANARY(WAIT_UNWOKEN)) waits_wake(rt, NULL);
     loop_enter(rt, -1);
     core_wake(rt->core, runtime_now(rt));
     loop_leave(rt);
@@ -326,7 +329,7 @@ void loop_quit(runtime *rt)
 void loop_done(runtime *rt)
 {
     loop *l = &rt->loop;
-    call_back(rt);
+    if (!CANARY(CALLBACK_LOST)) call_back(rt);
     int fds[] = {l->epoll_fd, l->wake_fd, l->timer_fd, l->clock_fd};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0) close(fds[i]);

@@ -1,16 +1,22 @@
 /* Workers: a fixed pool of long-lived threads per queue.
  *
- * Threads start when there is something for them, up to the queue's number; a queue that never gets a task has none. The core
- * never hands out more runs than there are workers, so a task in the list always finds one soon. Settled runs with a hook to
- * call come before tasks: they hold a task's memory.
+ * Threads start when there is something for them, up to the queue's number; a queue that never gets a task has none. Settled runs with
+ * a hook to call come before tasks: they hold a task's memory.
  *
  * The driver collects a round's runs and puts them into the list under one lock. It counts who will take them: threads that wait,
  * threads that have just been started, and itself if it is a worker of this pool on its way back; for the rest it starts threads.
+ *
+ * A worker takes one run, does it and drives the engine with its outcome. But while runs last microseconds the core hands out more
+ * than there are workers (core/claim.c); then a worker takes up to POOL_TAKE at once and reports them together. Two promises keep that
+ * harmless. What a worker took and has not begun can be taken from it (`next` decides who has a run), and so can outcomes that it has
+ * not reported. And while anything waits, the driver looks every POOL_LATE_US (pool_look): whatever has not moved since the last look
+ * goes back to the core, to start when a worker is free, and the core hands out one by one from then on.
  */
 #include "runtime/runtime.h"
 #include <stdio.h>
 
-_Thread_local pool *pool_here, *pool_returning;
+_Thread_local pool *pool_returning;
+static _Thread_local worker *self;
 
 /* ---- workers ------------------------------------------------------------------------------------------------------------- */
 
@@ -24,7 +30,8 @@ static pawl_run *pop(pawl_run **first, pawl_run ***last)
     return run;
 }
 
-static pawl_run *take(pool *p, bool fresh)
+/* false: the pool stops */
+static bool take(pool *p, worker *w, bool fresh)
 {
     pthread_mutex_lock(&p->lock);
     if (fresh) p->starting--;
@@ -33,21 +40,68 @@ static pawl_run *take(pool *p, bool fresh)
         pthread_cond_wait(&p->cond, &p->lock);
         p->idle--;
     }
-    pawl_run *run = pop(&p->jobs, &p->jobs_last);
-    if (!run) run = pop(&p->tasks, &p->tasks_last);
-    if (run) p->queued--;
+    for (w->count = 0; w->count < p->at_once && p->queued > 0; p->queued--) {
+        pawl_run *run = pop(&p->jobs, &p->jobs_last);
+        w->runs[w->count++] = run ? run : pop(&p->tasks, &p->tasks_last);
+    }
+    atomic_store(&w->next, 0);
+    p->taken++;
     pthread_mutex_unlock(&p->lock);
-    return run;
+    return w->count > 0;
 }
 
-static void *worker(void *arg)
+/* Takes what this worker has to report, oldest first. */
+static input *take_outcomes(worker *w, input **last)
 {
-    pool *p = arg;
-    pool_here = p;
-    pawl_run *run = take(p, true);
-    while (run) {
-        work_do(run);
-        run = take(p, false);
+    input *in = atomic_exchange(&w->outcomes, NULL), *first = NULL;
+    *last = in;
+    for (input *next; in; in = next) {
+        next = in->next;
+        in->next = first;
+        first = in;
+    }
+    return first;
+}
+
+static void push(pool *p, input *first, input *last)
+{
+    pool_returning = p;
+    loop_push_all(p->rt, first, last, true);
+    pool_returning = NULL;
+}
+
+void pool_report(pawl_run *run)
+{
+    worker *w = self;
+    if (!w || w->pool->rt != run->rt) {
+        loop_push(run->rt, &run->in, true);
+    } else if (w->count == 1) {
+        push(w->pool, &run->in, &run->in);
+    } else {
+        run->in.next = atomic_load_explicit(&w->outcomes, memory_order_relaxed);
+        while (!atomic_compare_exchange_weak(&w->outcomes, &run->in.next, &run->in)) continue;
+    }
+}
+
+bool pool_back_soon(runtime *rt)
+{
+    core_queue_numbers q;
+    if (rt->look_us == INT64_MAX) return false; /* nothing is short; and if a worker does not come, pool_look does */
+    for (int i = 0; i < rt->pools_count; i++) {
+        core_queue_get(rt->core, i, &q);
+        if (q.at_once > 1 && q.running > 0) return true;
+    }
+    return false;
+}
+
+static void *work(void *arg)
+{
+    worker *w = self = arg;
+    input *first, *last;
+    for (bool fresh = true; take(w->pool, w, fresh); fresh = false) {
+        work_now_us = 0;
+        for (int i; (i = atomic_fetch_add(&w->next, 1)) < w->count;) work_do(w->runs[i]);
+        if ((first = take_outcomes(w, &last))) push(w->pool, first, last);
     }
     return NULL;
 }
@@ -89,8 +143,10 @@ static void splice(pawl_run **from, pawl_run ***from_last, pawl_run ***to_last)
 static bool start_thread(pool *p)
 {
     char name[16];
+    worker *w = &p->threads[p->threads_count];
+    w->pool = p;
     snprintf(name, sizeof name, "pawl-%.10s", p->name);
-    if (!runtime_thread(&p->threads[p->threads_count], name, worker, p)) return false;
+    if (!runtime_thread(&w->thread, name, work, w)) return false;
     p->threads_count++;
     p->starting++;
     return true;
@@ -99,10 +155,10 @@ static bool start_thread(pool *p)
 /* Under the lock: threads for what is queued; answers how many of the waiting ones to wake. */
 static int staff(pool *p)
 {
-    int here = pool_returning == p;
-    while (p->queued > p->idle + p->starting + here && p->threads_count < p->workers)
+    int here = pool_returning == p, loads = (p->queued + p->at_once - 1) / p->at_once;
+    while (loads > p->idle + p->starting + here && p->threads_count < p->workers)
         if (!start_thread(p)) break;
-    int others = p->queued - here;
+    int others = loads - here;
     return others < p->idle ? others : p->idle;
 }
 
@@ -110,12 +166,16 @@ static int staff(pool *p)
 static bool flush_one(runtime *rt, pool *p)
 {
     pawl_run *refused = NULL;
+    core_queue_numbers numbers;
+    core_queue_get(rt->core, (int)(p - rt->pools), &numbers);
     pthread_mutex_lock(&p->lock);
+    p->at_once = numbers.at_once < POOL_TAKE ? numbers.at_once : POOL_TAKE;
     splice(&p->new_jobs, &p->new_jobs_last, &p->jobs_last);
     splice(&p->new_tasks, &p->new_tasks_last, &p->tasks_last);
     p->queued += p->new_count;
     p->new_count = 0;
     int wake = staff(p);
+    if (p->at_once > 1 && rt->look_us == INT64_MAX) rt->look_us = runtime_now(rt).mono_us + POOL_LATE_US;
     if (p->threads_count == 0) {
         refused = p->tasks;
         p->tasks = NULL;
@@ -145,6 +205,67 @@ bool pool_flush(runtime *rt)
     return all;
 }
 
+/* ---- what nobody begins -------------------------------------------------------------------------------------------------- */
+
+static void recall(pawl_run *run, input ***last)
+{
+    run->in.kind = INPUT_RECALLED;
+    run->in.next = NULL;
+    **last = &run->in;
+    *last = &run->in.next;
+}
+
+static void back_to_front(pool *p, pawl_run *run)
+{
+    run->next = p->jobs;
+    if (!p->jobs) p->jobs_last = &run->next;
+    p->jobs = run;
+    p->queued++;
+}
+
+/* Under the lock: a worker that has not begun another run since the last look loses the rest. true: it has some left. */
+static bool look_at_worker(pool *p, worker *w, input ***last)
+{
+    int next = atomic_load(&w->next), seen = w->seen_next;
+    w->seen_next = next;
+    if (next >= w->count) return false;
+    if (next != seen) return true;
+    next = atomic_exchange(&w->next, POOL_TAKE);
+    for (int i = w->count - 1; i >= next; i--) {
+        if (w->runs[i]->is_job) back_to_front(p, w->runs[i]);
+        else recall(w->runs[i], last);
+    }
+    input *newest;
+    if ((**last = take_outcomes(w, &newest))) *last = &newest->next;
+    return false;
+}
+
+/* true: something waits, look again */
+static bool look_at(pool *p, input ***last)
+{
+    bool waits = false;
+    pthread_mutex_lock(&p->lock);
+    for (int i = 0; i < p->threads_count; i++) waits = look_at_worker(p, &p->threads[i], last) || waits;
+    bool stuck = p->taken == p->seen_taken && p->idle == 0 && p->starting == 0;
+    p->seen_taken = p->taken;
+    for (pawl_run *run; stuck && (run = pop(&p->tasks, &p->tasks_last)); p->queued--) recall(run, last);
+    int wake = staff(p);
+    waits = waits || p->queued > 0;
+    pthread_mutex_unlock(&p->lock);
+    for (int i = 0; i < wake; i++) pthread_cond_signal(&p->cond);
+    return waits;
+}
+
+input *pool_look(runtime *rt, core_time now)
+{
+    input *first = NULL, **last = &first;
+    if (now.mono_us < rt->look_us) return NULL;
+    bool again = false;
+    for (int i = 0; i < rt->pools_count; i++) again = look_at(&rt->pools[i], &last) || again;
+    rt->look_us = again ? now.mono_us + POOL_LATE_US : INT64_MAX;
+    return first;
+}
+
 /* ---- birth and death ----------------------------------------------------------------------------------------------------- */
 
 static bool init(runtime *rt, pool *p, const core_queue_numbers *q)
@@ -152,6 +273,7 @@ static bool init(runtime *rt, pool *p, const core_queue_numbers *q)
     p->rt = rt;
     p->name = q->name;
     p->workers = q->workers;
+    p->at_once = 1;
     p->tasks_last = &p->tasks;
     p->jobs_last = &p->jobs;
     p->new_tasks_last = &p->new_tasks;
@@ -168,7 +290,7 @@ static void done(runtime *rt, pool *p)
     p->stopping = true;
     pthread_cond_broadcast(&p->cond);
     pthread_mutex_unlock(&p->lock);
-    for (int i = 0; i < p->threads_count; i++) pthread_join(p->threads[i], NULL);
+    for (int i = 0; i < p->threads_count; i++) pthread_join(p->threads[i].thread, NULL);
     alloc_free(&rt->allocator, p->threads);
     pthread_cond_destroy(&p->cond);
     pthread_mutex_destroy(&p->lock);
@@ -176,7 +298,7 @@ static void done(runtime *rt, pool *p)
 
 void pool_done_all(runtime *rt)
 {
-    for (int i = 0; i < rt->pools_count; i++) done(rt, &rt->pools[i]);
+    for (int i = 0; rt->pools && i < rt->pools_count; i++) done(rt, &rt->pools[i]);
     alloc_free(&rt->allocator, rt->pools);
     rt->pools = NULL;
     rt->pools_count = 0;

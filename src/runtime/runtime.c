@@ -88,6 +88,7 @@ static runtime *new_runtime(const pawl_options *options)
     list_init(&rt->callbacks_waiting);
     list_init(&rt->runs);
     list_init(&rt->late);
+    rt->look_us = INT64_MAX;
     rt->answered_last = &rt->answered;
     rt->inline_runs_last = &rt->inline_runs;
     rt->kept = arena_new(&rt->allocator, 0);
@@ -153,6 +154,7 @@ static pawl_status new_core(runtime *rt)
                           .lease_us = o->lease_us,
                           .long_run_us = o->long_run_us,
                           .capacity = o->capacity,
+                          .surplus = o->inline_mode ? 0 : POOL_SURPLUS,
                           .depth_is_capacity = !rt->store->type->durable,
                           .engine = config_policy(o),
                           .retention = retention(o),

@@ -26,6 +26,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/canary.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -54,6 +55,7 @@ typedef enum input_kind {
     INPUT_SUBMIT = 1, /* ticket */
     INPUT_ANSWERED,   /* storejob */
     INPUT_FINISHED,   /* pawl_run */
+    INPUT_RECALLED,   /* the same, of one that has not begun */
     INPUT_DEFERRED,
     INPUT_PROGRESS,
     INPUT_HOOKED /* its hook has returned: nobody needs it any more */
@@ -91,6 +93,7 @@ void loop_quit(runtime *rt);  /* driver's: the thread ends, and with it an aband
 
 /* Gives the core an input. If nobody drives, the caller does when `drive` and the engine allow it, else the loop thread. */
 void loop_push(runtime *rt, input *in, bool drive);
+void loop_push_all(runtime *rt, input *first, input *last, bool drive); /* a chain of them */
 
 /* Makes the caller the driver; false: not within timeout_us (negative: no limit). */
 bool loop_enter(runtime *rt, int64_t timeout_us);
@@ -143,6 +146,20 @@ void storeq_done(runtime *rt);
 
 /* ---- workers ------------------------------------------------------------------------------------------------------------- */
 
+#define POOL_TAKE 256                       /* runs that a worker takes at once, if they are short */
+#define POOL_SURPLUS 1024                   /* runs handed out beyond the workers, if they are short */
+#define POOL_LATE_US (4 * PAWL_MILLISECOND) /* and not begun, nor any other by that worker, after so long: it goes back */
+
+typedef struct worker {
+    struct pool *pool;
+    pthread_t thread;
+    pawl_run *runs[POOL_TAKE];
+    int count;
+    _Atomic int next;          /* of runs: the first that has not begun. Whoever moves it has what it passed */
+    _Atomic(input *) outcomes; /* of those that have ended: newest first; whoever takes it reports them */
+    int seen_next;             /* driver's: at the last look */
+} worker;
+
 typedef struct pool {
     runtime *rt;
     const char *name;
@@ -153,10 +170,13 @@ typedef struct pool {
     pawl_run *jobs, **jobs_last;   /* settled, with a hook to call: these go first */
     int queued;                    /* in both */
     int idle, starting;            /* threads waiting; threads that have not looked yet */
-    pthread_t *threads;
+    int64_t taken;                 /* how often somebody took from the lists */
+    int at_once;                   /* runs that a worker takes: more than one if they are short */
+    worker *threads;
     int threads_count;
     bool stopping;
     /* driver's: */
+    int64_t seen_taken;
     pawl_run *new_tasks, **new_tasks_last, *new_jobs, **new_jobs_last;
     int new_count;
     bool dirty;
@@ -167,8 +187,10 @@ bool pool_start_all(runtime *rt);
 void pool_done_all(runtime *rt);
 void pool_add(runtime *rt, pawl_run *run, bool job); /* driver's */
 bool pool_flush(runtime *rt);                        /* driver's; false: the core has some back */
-extern _Thread_local pool *pool_here;                /* whose worker this thread is */
-extern _Thread_local pool *pool_returning;           /* the same, while it has finished and will look for more next */
+void pool_report(pawl_run *run);                     /* a worker's: it has done with this one */
+bool pool_back_soon(runtime *rt);                    /* driver's: a worker has short runs to do and drives after them */
+input *pool_look(runtime *rt, core_time now);        /* driver's: takes back what nobody begins */
+extern _Thread_local pool *pool_returning;           /* whose worker this thread is, while it looks for more next */
 
 /* ---- one execution ------------------------------------------------------------------------------------------------------- */
 
@@ -197,6 +219,7 @@ struct pawl_run {
     const handler_def *def;
     _Atomic int stop;  /* pawl_stop_reason */
     _Atomic int state; /* work_state */
+    int64_t began_us;  /* wall */
     bool over;         /* the handler has returned: what is kept can no longer change */
     bool completed;    /* pawl_complete_sqlite did its part */
     bool is_job;
@@ -228,6 +251,7 @@ void work_do(pawl_run *run);                /* a worker's: the handler, or a hoo
 void work_finish(pawl_run *run, pawl_outcome outcome);
 void work_done(runtime *rt);
 void work_execution(const pawl_run *run, pawl_execution *out);
+extern _Thread_local int64_t work_now_us;  /* a worker's: the wall clock, if it was read a moment ago; else 0 */
 extern _Thread_local runtime *work_inside; /* this thread is inside a handler or hook of that engine */
 
 /* ---- tickets ------------------------------------------------------------------------------------------------------------- */
@@ -395,6 +419,7 @@ struct runtime {
     core_call *direct_calls[CORE_CALL_KINDS + LANES_MAX];
     int direct_count;
     pool *dirty_pools;
+    int64_t look_us; /* pool_look; INT64_MAX: not */
     bool stops_dirty;
     list tickets, callbacks_waiting;
     ticket *answered, **answered_last;

@@ -34,6 +34,14 @@ static void finished(runtime *rt, core_time now, pawl_run *run)
     core_finished(rt->core, now, run->task, &run->outcome);
 }
 
+static void recalled(runtime *rt, core_time now, pawl_run *run)
+{
+    core_task *task = run->task;
+    task->run = NULL;
+    work_free(rt, run);
+    core_recalled(rt->core, now, task);
+}
+
 static void hooked(runtime *rt, pawl_run *run)
 {
     core_task *task = run->task;
@@ -47,6 +55,7 @@ static void feed(runtime *rt, core_time now, input *in)
     case INPUT_SUBMIT: ticket_submit(rt, now, container_of(in, ticket, in)); break;
     case INPUT_ANSWERED: step_answered(rt, container_of(in, storejob, in)->call); break;
     case INPUT_FINISHED: finished(rt, now, container_of(in, pawl_run, in)); break;
+    case INPUT_RECALLED: recalled(rt, now, container_of(in, pawl_run, in)); break;
     case INPUT_DEFERRED: core_deferred(rt->core, now, container_of(in, pawl_run, deferred_in)->task); break;
     case INPUT_PROGRESS: work_progressed(rt, now, container_of(in, pawl_run, progress_in)); break;
     case INPUT_HOOKED: hooked(rt, container_of(in, pawl_run, in)); break;
@@ -99,7 +108,7 @@ static void carry_out(runtime *rt)
 
 static void wake_sleepers(runtime *rt)
 {
-    if (!rt->stops_dirty) return;
+    if (!rt->stops_dirty || CANARY(STOP_UNHEARD)) return;
     rt->stops_dirty = false;
     pthread_mutex_lock(&rt->stop_lock);
     pthread_cond_broadcast(&rt->stop_cond);
@@ -110,11 +119,21 @@ int64_t step_deadline(const runtime *rt)
 {
     int64_t at = core_deadline(rt->core), callbacks = ticket_deadline(rt), late = work_late_deadline(rt);
     if (callbacks < at) at = callbacks;
+    if (rt->look_us < at) at = rt->look_us;
     return late < at ? late : at;
+}
+
+static void feed_all(runtime *rt, core_time now, input *in)
+{
+    for (input *next; in; in = next) {
+        next = in->next;
+        feed(rt, now, in);
+    }
 }
 
 void step_tick(runtime *rt, core_time now)
 {
+    feed_all(rt, now, pool_look(rt, now));
     work_late(rt, now);
     ticket_expire(rt, now);
     core_tick(rt->core, now);
@@ -124,10 +143,7 @@ void step_inputs(runtime *rt, input *in)
 {
     core_time now = runtime_now(rt);
     core_hold(rt->core); /* what arrived together goes into one commit */
-    for (input *next; in; in = next) {
-        next = in->next;
-        feed(rt, now, in);
-    }
+    feed_all(rt, now, in);
     core_go(rt->core, now);
     if (step_deadline(rt) <= now.mono_us && loop_may_step(rt)) step_tick(rt, now);
     do {

@@ -20,6 +20,7 @@
 #define LOG_LIMIT ((size_t)8 << 20)
 
 _Thread_local runtime *work_inside;
+_Thread_local int64_t work_now_us;
 
 /* What the core is told when a task cannot be run for reasons of this process: later, at no cost. */
 static const core_outcome later = {.outcome = {.kind = PAWL_RUN_SNOOZE, .delay_us = PAWL_SECOND}, .progress = -1};
@@ -178,10 +179,12 @@ void work_late(runtime *rt, core_time now)
 
 /* ---- the worker's side --------------------------------------------------------------------------------------------------- */
 
+static int64_t wall(const pawl_run *run) { return run->rt->clock.wall_us(run->rt->clock.ctx); }
+
 void work_execution(const pawl_run *run, pawl_execution *out)
 {
-    *out = (pawl_execution){.number = run->task->runs + 1, .started_us = run->task->started_wall_us};
-    out->finished_us = run->rt->clock.wall_us(run->rt->clock.ctx);
+    *out = (pawl_execution){.number = run->task->runs + 1, .started_us = run->began_us};
+    out->finished_us = wall(run);
     out->log = (pawl_bytes){run->log.data, run->log.len};
     out->log_lines = run->log_lines;
     out->progress = run->progress ? run->progress->percent : -1;
@@ -197,6 +200,8 @@ static void fill_outcome(pawl_run *run, pawl_outcome outcome)
                                   .error = run->error,
                                   .log = e.log,
                                   .log_lines = e.log_lines,
+                                  .began_us = run->began_us,
+                                  .ended_us = e.finished_us,
                                   .progress = e.progress,
                                   .progress_text = e.progress_text};
     if (outcome.kind != PAWL_RUN_OK && outcome.kind != PAWL_RUN_COMPLETED) return;
@@ -233,17 +238,24 @@ static pawl_outcome checked(pawl_run *run, pawl_outcome outcome)
     }
 }
 
-void work_finish(pawl_run *run, pawl_outcome outcome)
+static void ended(pawl_run *run, pawl_outcome outcome)
 {
     run->over = true;
     fill_outcome(run, checked(run, outcome));
+    work_now_us = run->rt->loop.threaded ? run->outcome.ended_us : 0;
     run->in.kind = INPUT_FINISHED;
+}
+
+void work_finish(pawl_run *run, pawl_outcome outcome)
+{
+    ended(run, outcome);
     loop_push(run->rt, &run->in, true);
 }
 
 /* The core hears of the deferral before anybody can tell it of the end. */
 static void defer(pawl_run *run)
 {
+    work_now_us = 0;
     run->deferred_in.kind = INPUT_DEFERRED;
     loop_push(run->rt, &run->deferred_in, true);
     int running = WORK_RUNNING;
@@ -260,7 +272,8 @@ static void returned(pawl_run *run, pawl_outcome outcome)
     }
     int was = atomic_exchange(&run->state, WORK_OVER);
     if (was == WORK_EARLY) outcome = run->early; /* pawl_run_finish has answered OK: that counts */
-    work_finish(run, outcome);
+    ended(run, outcome);
+    pool_report(run);
 }
 
 static void hook_failed(const pawl_run *run, const char *hook)
@@ -273,10 +286,16 @@ static void hook_failed(const pawl_run *run, const char *hook)
 static void execute(pawl_run *run, runtime *outside)
 {
     const pawl_handler *h = &run->def->h;
+    if (atomic_load_explicit(&run->stop, memory_order_relaxed) != PAWL_GO_ON) { /* it was cancelled, or the lease is gone */
+        work_inside = outside;
+        run->in.kind = INPUT_RECALLED;
+        pool_report(run);
+        return;
+    }
+    run->began_us = work_now_us ? work_now_us : wall(run);
     if (h->on_started && !h->on_started(run, h->ctx)) hook_failed(run, "on_started");
     pawl_outcome outcome = h->run(run, h->ctx);
     work_inside = outside;
-    pool_returning = pool_here;
     returned(run, outcome);
 }
 
@@ -305,16 +324,15 @@ static void call_hook(pawl_run *run, runtime *outside)
     }
     if (!ok) hook_failed(run, name);
     work_inside = outside;
-    pool_returning = pool_here;
     run->in.kind = INPUT_HOOKED;
-    loop_push(run->rt, &run->in, true);
+    pool_report(run);
 }
 
 void work_do(pawl_run *run)
 {
     runtime *outside = work_inside;
     work_inside = run->rt;
+    if (run->is_job) work_now_us = 0;
     if (run->is_job) call_hook(run, outside);
     else execute(run, outside);
-    pool_returning = NULL;
 }

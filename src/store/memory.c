@@ -195,7 +195,7 @@ void mem_wake_others(mem_handle *h)
 {
     list_each(link, &h->m->handles) {
         mem_handle *other = container_of(link, mem_handle, link);
-        if (other == h || other->signalled || other->fd < 0) continue;
+        if (other == h || other->signalled || other->fd < 0 || CANARY(WAKE_LOST)) continue;
         other->signalled = eventfd_write(other->fd, 1) == 0;
     }
 }
@@ -341,7 +341,7 @@ static void take_number(mem *m, pawl_ids *call, int best, int64_t now_ms)
 {
     mem_number *number = &m->numbers[best];
     bool own = best == call->number && number->owner == call->node;
-    if (!own) number->floor_ms = number->ceiling_ms;
+    if (!own) number->floor_ms = CANARY(IDS_REUSED) ? 0 : number->ceiling_ms;
     number->owner = call->node;
     int64_t start = highest(highest(now_ms, number->floor_ms), call->used_ms);
     number->ceiling_ms = highest(number->ceiling_ms, mem_add(start, call->ahead_ms));

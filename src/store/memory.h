@@ -31,6 +31,7 @@
 #define STORE_MEMORY_H
 
 #include "base/alloc.h"
+#include "base/canary.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "base/idgen.h"
@@ -47,6 +48,7 @@
 #define MINUTES 2880  /* of rollups: two days */
 #define BUCKETS 80    /* of a histogram: two to the octave */
 #define RECEIPT_US PAWL_DAY
+#define HISTORY 10000 /* finished tasks kept of each age; older ones go even before retention says so */
 
 typedef struct mem mem;
 typedef struct mem_task mem_task;
@@ -219,6 +221,7 @@ struct mem {
     mem_pool tasks, attempts, rows, keys, levels;
     map live, queues, kinds, by_key, nodes, receipts;
     tree all, aged[AGES];
+    int64_t aged_count[AGES];
     list queue_list, node_list, holding;
     list rows_by_age, logs_by_age, operators;
     mem_level *latest; /* the level asked for last */
@@ -248,7 +251,10 @@ static inline mem *mem_enter(pawl_store *store)
 }
 static inline void mem_exit(mem *m) { pthread_mutex_unlock(&m->lock); }
 static inline int64_t mem_now(pawl_store *store) { return handle_of(store)->clock.wall_us(handle_of(store)->clock.ctx); }
-static inline int64_t mem_boot(pawl_store *store) { return handle_of(store)->clock.boot_us(handle_of(store)->clock.ctx); }
+static inline int64_t mem_boot(pawl_store *store)
+{
+    return CANARY(EXPIRY_BY_WALL) ? mem_now(store) : handle_of(store)->clock.boot_us(handle_of(store)->clock.ctx);
+}
 static inline int64_t mem_add(int64_t a, int64_t b) /* b >= 0; stays at the end of time */
 {
     return a > INT64_MAX - b ? INT64_MAX : a + b;
@@ -350,6 +356,9 @@ bool mem_minute_ready(mem *m, int64_t now_us);
 mem_minute *mem_minute_of(mem *m, int64_t now_us); /* made ready before */
 void mem_count_run(mem *m, const mem_task *t, const pawl_execution *run, int64_t now_us);
 pawl_status mem_stats(mem *m, int64_t window_us, int64_t now_us, int64_t boot_us, pawl_arena *arena, pawl_stats **out);
+
+/* memory_sweep.c */
+void mem_trim(mem *m); /* history that is too long */
 
 /* The callbacks. */
 pawl_status memory_apply(pawl_store *store, pawl_batch *batch, pawl_arena *arena, pawl_error *err);

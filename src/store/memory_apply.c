@@ -45,7 +45,7 @@ static pawl_op_result foresee(const change *c, const pawl_op *op, const mem_prep
     if (op->id && (*met = mem_find(c->m, op->id))) return op->u.insert.may_exist ? PAWL_OP_EXISTING : PAWL_OP_COLLISION;
     if (p->body->key) *met = mem_by_key(c->m, p->body->tenant, p->body->key);
     if (!*met) return PAWL_OP_DONE;
-    if (!mem_live(*met)) return PAWL_OP_REPLACED;
+    if (!mem_live(*met) || CANARY(KEY_TWICE)) return PAWL_OP_REPLACED;
     return (*met)->state == PAWL_LEASED && !(*met)->not_started ? PAWL_OP_EXISTING : PAWL_OP_UPDATED;
 }
 
@@ -112,9 +112,11 @@ static void insert(change *c, pawl_op *op, mem_prep *p, bool may_lease)
 
 /* ---- depth limits, decided before anything is stored ------------------------------------------------------------- */
 
-static bool limited(const pawl_op *op)
+/* Whether the operation's queue has a limit that the batch might reach. */
+static bool limited(const change *c, const pawl_op *op, const mem_prep *p)
 {
-    return op->kind == PAWL_OP_INSERT && (op->u.insert.depth_limit > 0 || op->u.insert.group > 0);
+    if (op->kind != PAWL_OP_INSERT || op->u.insert.depth_limit <= 0 || !p->level) return false;
+    return queue_depth(p->level->kind->queue) + c->batch->count > op->u.insert.depth_limit;
 }
 
 static int group_of(const pawl_op *op) { return op->kind == PAWL_OP_INSERT ? op->u.insert.group : 0; }
@@ -126,7 +128,7 @@ static void chain_groups(change *c, mem_prep *preps, int *last, uint32_t slots)
     for (int i = 0; i < c->batch->count; preps += 1 + mem_spawns(ops[i]), i++) {
         int group = group_of(ops[i]);
         c->members[i].prep = preps;
-        if (group <= 0) continue;
+        if (group <= 0 || CANARY(GROUP_SPLIT)) continue;
         uint32_t slot = (uint32_t)group * UINT32_C(2654435769) & (slots - 1);
         while (last[slot] && group_of(ops[last[slot] - 1]) != group) slot = (slot + 1) & (slots - 1);
         if (last[slot]) c->members[last[slot] - 1].next = i;
@@ -168,7 +170,8 @@ static bool find_full(change *c, mem_prep *preps, pawl_arena *arena)
     int count = c->batch->count;
     uint32_t slots = 16;
     bool any = false;
-    for (int i = 0; i < count && !any; i++) any = limited(c->batch->ops[i]);
+    mem_prep *p = preps;
+    for (int i = 0; i < count && !any; p += 1 + mem_spawns(c->batch->ops[i]), i++) any = limited(c, c->batch->ops[i], p);
     if (!any) return true;
     while (slots < 2 * (uint32_t)count) slots *= 2;
     int *last = pawl_arena_alloc(arena, slots * sizeof *last);
@@ -185,7 +188,7 @@ static bool find_full(change *c, mem_prep *preps, pawl_arena *arena)
 static mem_task *held_by_fence(change *c, pawl_op *op)
 {
     mem_task *t = mem_find(c->m, op->id);
-    if (t && t->state == PAWL_LEASED && t->fence == op->fence) return t;
+    if (t && t->state == PAWL_LEASED && (t->fence == op->fence || CANARY(FENCE_UNCHECKED))) return t;
     op->result = PAWL_OP_STALE;
     op->out_state = t ? (pawl_state)t->state : PAWL_STATE_NONE;
     if (t && !mem_live(t)) op->out_fence = t->fence;
@@ -454,6 +457,7 @@ static pawl_status apply(mem_handle *h, pawl_batch *batch, pawl_arena *arena, pa
     if (receipt) mem_receipt_write(receipt, batch);
     if (c.granted) mem_node_beat(c.node, mem_boot(&h->base));
     mem_unprepare(m, preps, count);
+    mem_trim(m);
     mem_wake_others(h);
     return PAWL_OK;
 }
@@ -462,7 +466,7 @@ pawl_status memory_apply(pawl_store *store, pawl_batch *batch, pawl_arena *arena
 {
     mem *m = mem_enter(store);
     bool done = false;
-    pawl_status status = batch->node ? mem_receipt_check(m, batch, &done, err) : PAWL_OK;
+    pawl_status status = batch->node && !CANARY(RECEIPT_IGNORED) ? mem_receipt_check(m, batch, &done, err) : PAWL_OK;
     if (!status && !done) status = apply(handle_of(store), batch, arena, err);
     const mem_node *node = batch->node ? mem_find_node(m, batch->node) : NULL;
     batch->node_dead = batch->node && (!node || !node->alive);

@@ -171,7 +171,7 @@ static bool claim_want(claiming *c, pawl_arena *arena)
     w->got = 0;
     w->next_due_us = 0;
     w->more = false;
-    w->paused = q && q->paused;
+    w->paused = q && q->paused && !CANARY(PAUSE_UNSEEN);
     if (!q || w->paused) return true;
     tree_init(&c->cursors, cursor_before);
     c->withheld = false;
@@ -271,7 +271,7 @@ pawl_status memory_claim(pawl_store *store, pawl_claim *call, pawl_arena *arena,
     claiming c = {.m = m, .call = call, .now_us = mem_now(store)};
     pawl_status status = PAWL_OK;
     call->tasks_count = 0;
-    if (!n || !n->alive) {
+    if (!n || (!n->alive && !CANARY(GRANTED_AFTER_RESCUE))) {
         want_nothing(call);
     } else if (choose_all(&c, arena)) {
         grant(&c, n);
@@ -326,13 +326,14 @@ pawl_status memory_held(pawl_store *store, int64_t node, pawl_lease **leases, in
 /* A victim holds leases and is dead already, provably gone, or silent since the renewal the rescuer saw. */
 static bool may_rescue(const mem_node *victim, const pawl_rescue *call, int64_t boot_us)
 {
-    if (!victim->alive || mem_node_gone(victim)) return true;
+    if (!victim->alive || mem_node_gone(victim) || CANARY(LIVING_RESCUED)) return true;
     return victim->leases > 0 && victim->id != call->node && mem_node_lapsed(victim, boot_us) && victim->renewal == call->renewal;
 }
 
 /* Exactly one task had begun under suspicion: it is to blame. Several: nobody knows which, so they run alone from now on. */
 static void blame(mem_task *t, const mem_node *victim, bool counts)
 {
+    if (CANARY(NEIGHBOURS_BLAMED)) t->strikes++;
     if (!t->marked) return;
     if (victim->marked == 1) t->strikes = (signed char)(t->strikes + counts);
     else t->solo = true;

@@ -100,7 +100,7 @@ static pawl_info *copy_task(copying *c, const mem_task *t, int64_t now_us, int64
     info->node = t->node ? t->node->id : 0;
     info->node_name = t->node ? text(c, t->node->name) : NULL;
     info->cancel_asked = t->cancel_asked;
-    info->progress = t->progress;
+    info->progress = (int)t->progress;
     info->progress_text = text(c, t->progress_text);
     copy_ending(c, info, last_ending(t));
     copy_resolution(c, info, t->resolution);
@@ -111,6 +111,7 @@ static pawl_info *copy_task(copying *c, const mem_task *t, int64_t now_us, int64
 
 static void copy_attempt(copying *c, pawl_attempt *to, const mem_attempt *a)
 {
+    CHECK(a && a->node);
     *to = (pawl_attempt){.number = a->number,
                          .outcome = pawl_attempt_outcome_name(a->outcome),
                          .started_us = a->started_us,

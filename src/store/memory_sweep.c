@@ -37,6 +37,12 @@ static void sweep_tasks(sweeping *s, mem_age age, int64_t keep_us)
     }
 }
 
+void mem_trim(mem *m)
+{
+    for (int age = 0; age < AGES; age++)
+        while (m->aged_count[age] > HISTORY) mem_forget(m, task_of_order(m->aged[age].first));
+}
+
 static void sweep_rows(sweeping *s)
 {
     while (!list_empty(&s->m->rows_by_age)) {

@@ -124,11 +124,23 @@ mem_task *mem_create(mem *m, pawl_id id, pawl_body *body, mem_level *level, pawl
 
 static tree *ready_of(const mem_task *t) { return &t->level->ready[t->suspect ? 1 + t->solo : 0]; }
 
-static tree *aged_of(mem *m, const mem_task *t)
+static mem_age age_of(const mem_task *t)
 {
-    if (t->state == PAWL_SUCCEEDED) return &m->aged[AGE_SUCCEEDED];
-    if (t->state == PAWL_CANCELLED) return &m->aged[AGE_CANCELLED];
-    return &m->aged[t->resolution ? AGE_RESOLVED : AGE_FAILED];
+    if (t->state == PAWL_SUCCEEDED) return AGE_SUCCEEDED;
+    if (t->state == PAWL_CANCELLED) return AGE_CANCELLED;
+    return t->resolution ? AGE_RESOLVED : AGE_FAILED;
+}
+
+static void age(mem *m, mem_task *t)
+{
+    tree_insert(&m->aged[age_of(t)], &t->place.order);
+    m->aged_count[age_of(t)]++;
+}
+
+static void unage(mem *m, mem_task *t)
+{
+    tree_remove(&m->aged[age_of(t)], &t->place.order);
+    m->aged_count[age_of(t)]--;
 }
 
 static int64_t *counter_of(const mem_task *t)
@@ -164,7 +176,7 @@ void mem_place(mem *m, mem_task *t)
     if (counter) ++*counter;
     if (t->state == PAWL_PENDING) tree_insert(ready_of(t), &t->place.order);
     else if (t->state == PAWL_LEASED) hold(m, t);
-    else if (!mem_live(t)) tree_insert(aged_of(m, t), &t->place.order);
+    else if (!mem_live(t)) age(m, t);
 }
 
 void mem_unplace(mem *m, mem_task *t)
@@ -173,7 +185,7 @@ void mem_unplace(mem *m, mem_task *t)
     if (counter) --*counter;
     if (t->state == PAWL_PENDING) tree_remove(ready_of(t), &t->place.order);
     else if (t->state == PAWL_LEASED) let_go(t);
-    else if (t->state != PAWL_STATE_NONE && !mem_live(t)) tree_remove(aged_of(m, t), &t->place.order);
+    else if (t->state != PAWL_STATE_NONE && !mem_live(t)) unage(m, t);
 }
 
 void mem_set_node(mem *m, mem_task *t, mem_node *n)
@@ -312,6 +324,7 @@ static void add_attempt(mem *m, mem_task *t, const pawl_execution *run, mem_endi
 void mem_record_run(mem *m, mem_task *t, const pawl_execution *run, mem_ending *ending, mem_log *log, bool last, int64_t now_us)
 {
     t->runs++;
+    if (CANARY(LOG_DROPPED) && last) alloc_free(&m->allocator, log), log = NULL;
     if (log) add_log(m, t, log, now_us);
     if (run->finished_us) mem_count_run(m, t, run, now_us);
     if (!last) {

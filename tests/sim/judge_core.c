@@ -143,7 +143,7 @@ static void check_overlap(sim_node *n, const mtask *t)
         if (!m->up) continue;
         list_each(node, &m->runs) {
             sim_run *run = container_of(node, sim_run, link);
-            if (run->id != t->id || run->ended) continue;
+            if (run->id != t->id || run->ended || run->waiting) continue;
             if (m == n)
                 broken(s, "an id runs once in a process", "%s starts under fence %lld while it runs under %lld",
                        trace_id(s, t->id), (long long)t->fence, (long long)run->fence);
@@ -165,7 +165,7 @@ static void check_suspects(sim_node *n, const mtask *t)
     list_each(node, &n->runs) {
         sim_run *run = container_of(node, sim_run, link);
         mtask *other = judge_task(j, run->id);
-        if (run->ended || !other->suspect || other->fence != run->fence) continue;
+        if (run->ended || run->waiting || !other->suspect || other->fence != run->fence) continue;
         if (t->solo || other->solo)
             broken(n->sim, "poison", "%s and %s run side by side, one of them must run alone", trace_id(n->sim, t->id),
                    trace_id(n->sim, other->id));

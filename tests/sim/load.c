@@ -330,6 +330,8 @@ static void finish_run(sim_run *run)
     if (kind == PAWL_RUN_RETRY && chance(s, 300)) run->outcome.outcome.delay_us = between(s, 0, PAWL_SECOND);
     if (kind == PAWL_RUN_RETRY || kind == PAWL_RUN_FAIL) run->outcome.error = "simulated";
     if (kind == PAWL_RUN_OK && !s->items[s->asks[run->ask].item].spawned && chance(s, s->plan.spawns)) spawn(run);
+    if (s->plan.surplus && chance(s, 900))
+        run->outcome.began_us = run->outcome.ended_us = node_time(n).wall_us; /* as if it had taken no time */
     run->ended = true;
     run->in_worker = false;
     NOTE(s, n, "run of %t fence %d ends: kind %d, spawns %d", run->id, run->fence, kind, run->outcome.spawns_count);
@@ -338,11 +340,28 @@ static void finish_run(sim_run *run)
     node_pump(n);
 }
 
+static void recall(sim_run *run)
+{
+    sim_node *n = run->node;
+    NOTE(n->sim, n, "run of %t fence %d is recalled", run->id, run->fence);
+    n->sim->stats[STAT_RECALLS]++;
+    run->ended = true;
+    run->waiting = false;
+    list_remove(&run->link);
+    run->task->run = NULL;
+    core_recalled(n->core, node_time(n), run->task);
+    node_pump(n);
+}
+
 static void run_turn(sim *s, void *arg, int64_t turn)
 {
     sim_run *run = arg;
     sim_node *n = run->node;
     if (run->ended || run->turn != turn) return;
+    if (run->waiting) {
+        recall(run);
+        return;
+    }
     if (run->kills) {
         NOTE(s, n, "run of %t kills its process", run->id);
         node_crash(n);
@@ -361,21 +380,13 @@ static void run_turn(sim *s, void *arg, int64_t turn)
     }
 }
 
-void load_run(sim_node *n, core_task *t)
+static void begin_run(sim_run *run)
 {
+    sim_node *n = run->node;
     sim *s = n->sim;
-    judge_run(n, t);
-    sim_run *run = sim_alloc(s, sizeof *run);
-    run->node = n;
-    run->task = t;
-    run->id = t->body->id;
-    run->fence = t->fence;
-    run->ask = ask_of_body(s, t->body);
+    judge_run(n, run->task);
     run->in_worker = true;
-    run->kills = s->items[s->asks[run->ask].item].poison;
-    run->rude = chance(s, s->plan.rude);
-    t->run = run;
-    list_append(&n->runs, &run->link);
+    run->waiting = false;
     run->calm = s->now > s->calm_at;
     bool lasts = chance(s, run->calm ? 500 : s->plan.long_runs);
     int64_t length = lasts ? between(s, s->plan.lease_us / 2, s->plan.lease_us * 3)
@@ -383,7 +394,42 @@ void load_run(sim_node *n, core_task *t)
     s->stats[STAT_RUNS]++;
     NOTE(s, n, "run of %t fence %d begins, for %u%s%s", run->id, run->fence, length, TEXT(run->rude ? ", deaf" : ""),
          TEXT(run->kills ? ", deadly" : ""));
-    sim_at(s, length, n, run_turn, run, 0);
+    sim_at(s, length, n, run_turn, run, run->turn);
+}
+
+static bool worker_free(const sim_run *run)
+{
+    const sim_node *n = run->node;
+    for (int q = 0; q < QUEUES; q++)
+        if (strcmp(run->task->body->queue, queue_names[q]) == 0) return node_runs(n, q) < n->workers[q];
+    return false;
+}
+
+/* A worker comes by; or it has been too long. */
+static void worker_comes(sim *s, void *arg, int64_t turn)
+{
+    sim_run *run = arg;
+    if (run->ended || run->turn != turn) return;
+    if (run->told || !worker_free(run) || chance(s, 200)) recall(run);
+    else begin_run(run);
+}
+
+void load_run(sim_node *n, core_task *t)
+{
+    sim *s = n->sim;
+    sim_run *run = sim_alloc(s, sizeof *run);
+    run->node = n;
+    run->task = t;
+    run->id = t->body->id;
+    run->fence = t->fence;
+    run->ask = ask_of_body(s, t->body);
+    run->kills = s->items[s->asks[run->ask].item].poison;
+    run->rude = chance(s, s->plan.rude);
+    t->run = run;
+    list_append(&n->runs, &run->link);
+    run->waiting = true;
+    if (worker_free(run)) begin_run(run);
+    else sim_at(s, between(s, 0, 4000), n, worker_comes, run, run->turn);
 }
 
 void load_stop_run(sim_node *n, core_task *t, pawl_stop_reason reason)

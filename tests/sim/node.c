@@ -136,6 +136,7 @@ static void make_core(sim_node *n, bool all)
         .retention = {-1, -1, -1, -1, -1, -1, 0, 0, 0, false, 0},
         .node_name = "sim",
         .pid = n->index * 1000 + n->life,
+        .surplus = s->plan.surplus ? 4 : 0,
         .batch_ops = s->plan.tiny_batches ? (int)between(s, 1, 6) : 0,
     };
     if (core_new(&config, &n->core)) broken(s, "a core is made", "core_new failed");

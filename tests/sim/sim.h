@@ -72,7 +72,7 @@ typedef struct plan {
     int spawns, cancels, pauses, bulks, give_ups; /* of 1000 */
     int key_share;                                /* of 1000 tasks, how many have a key */
     int lanes;
-    bool tiny_batches, depth_limits, one_shots;
+    bool tiny_batches, depth_limits, one_shots, surplus;
     int timeouts;  /* of 1000 tasks */
     int no_memory; /* of 1000 allocations of a core, how many fail */
 } plan;
@@ -142,6 +142,7 @@ typedef struct sim_run {
     int64_t fence;
     int ask; /* whose body it got */
     bool in_worker, ended, told_lost, rude, kills;
+    bool waiting;      /* handed out, and no worker has begun it */
     bool calm;         /* it began when no fault was left */
     bool cancel_known; /* its node was told by the store that a cancel is asked */
     pawl_stop_reason told;
@@ -188,7 +189,7 @@ struct sim_node {
     X(REPLAYS, "batches answered from receipts") X(UNKNOWN, "unknown answers to callers") X(RESCUES, "leases rescued") \
     X(POISONED, "poisoned tasks") X(TAKEN_BACK, "leases taken back") X(RETURNED, "unknown leases given back") \
     X(OVERLAPS, "runs outlived by their lease") X(CRASHES, "crashes") X(SLEEPS, "sleeps") X(STOPS, "stops") \
-    X(OUTAGES, "outages") X(WAITS, "lock waits") X(NUMBERS, "node numbers taken")
+    X(OUTAGES, "outages") X(RECALLS, "runs recalled") X(WAITS, "lock waits") X(NUMBERS, "node numbers taken")
 /* clang-format on */
 
 typedef enum stat {

@@ -268,6 +268,7 @@ static void plan_load(sim *s, plan *p)
     p->timeouts = sometimes(s, 400, 500);
     p->one_shots = chance(s, 200);
     p->no_memory = sometimes(s, 150, 40);
+    p->surplus = s->seed % 4 == 3;
 }
 
 static void plan_seed(sim *s)
