@@ -74,10 +74,17 @@ typedef struct pawl_body {
     pawl_audit audit;   /* as the task says; DEFAULT: by policy */
     pawl_id retry_of;
     int64_t created_us; /* set by the store at insert */
+    /* of pawl_body_copy: */
+    const void *block; /* the allocator that made it; NULL: it is no block */
+    int shares;        /* how often it is shared */
 } pawl_body;
 
-/* One block that holds the body and all it points to (payload followed by a NUL). Free with allocator->release. */
+/* One block that holds the body and all it points to (payload followed by a NUL). A body that nobody changes any more may be shared
+ * instead: a copy that costs nothing, if `from` is a block of the same allocator, and a real one otherwise. Either is given back with
+ * pawl_body_free. */
 PAWL_API pawl_body *pawl_body_copy(const pawl_allocator *allocator, const pawl_body *from);
+PAWL_API pawl_body *pawl_body_share(const pawl_allocator *allocator, pawl_body *from);
+PAWL_API void pawl_body_free(const pawl_allocator *allocator, pawl_body *body);
 
 /* ---- operations ----------------------------------------------------------------------------------------------------------- */
 

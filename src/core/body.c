@@ -1,6 +1,8 @@
 /* The part of a task that is written once, copied into one block: the struct, then its strings, the payload and the rate key, each
- * with a NUL behind it. One allocation, one release, and a body travels between threads as one pointer. */
+ * with a NUL behind it. One allocation, one release, and a body travels between threads as one pointer. Written once, it can be shared by
+ * those who would otherwise copy it. */
 #include <pawl/store.h>
+#include <stddef.h>
 #include <string.h>
 
 static size_t text_size(const char *text) { return text ? strlen(text) + 1 : 0; }
@@ -33,7 +35,9 @@ pawl_body *pawl_body_copy(const pawl_allocator *allocator, const pawl_body *from
                   bytes_size(from->rate_key);
     pawl_body *body = allocator->alloc(allocator->ctx, size);
     if (!body) return NULL;
-    *body = *from;
+    memcpy(body, from, offsetof(pawl_body, block)); /* what follows may be moving */
+    body->block = allocator;
+    body->shares = 0;
     char *at = (char *)(body + 1);
     body->type = put_text(&at, from->type, type);
     body->queue = put_text(&at, from->queue, queue);
@@ -46,4 +50,23 @@ pawl_body *pawl_body_copy(const pawl_allocator *allocator, const pawl_body *from
     body->payload = put_bytes(&at, from->payload);
     body->rate_key = put_bytes(&at, from->rate_key);
     return body;
+}
+
+static bool same(const pawl_allocator *a, const pawl_allocator *b)
+{
+    return a == b || (b && a->release == b->release && a->ctx == b->ctx);
+}
+
+/* Bodies travel between threads, so the count is moved as one. */
+pawl_body *pawl_body_share(const pawl_allocator *allocator, pawl_body *from)
+{
+    if (!from->block || !same(allocator, from->block)) return pawl_body_copy(allocator, from);
+    __atomic_add_fetch(&from->shares, 1, __ATOMIC_RELAXED);
+    return from;
+}
+
+void pawl_body_free(const pawl_allocator *allocator, pawl_body *body)
+{
+    if (!body || __atomic_fetch_sub(&body->shares, 1, __ATOMIC_ACQ_REL) > 0) return;
+    allocator->release(allocator->ctx, body);
 }

@@ -234,7 +234,7 @@ static void take(core *c, pawl_claimed *got)
 {
     if (run_find(c, got->body->id) && !CANARY(NO_DUPLICATE_GUARD)) { /* the duplicate guard: an older run of it is still here */
         if (!lease_release_unknown(c, got->body->id, got->fence, c->config.lease_us / 3)) lease_reconcile(c);
-        alloc_free(c->allocator, got->body);
+        pawl_body_free(c->allocator, got->body);
         return;
     }
     core_task *t = run_take(c);
@@ -271,7 +271,7 @@ void claim_answered(core *c)
     }
     c->claim_tries = 0;
     if (claim->node != c->node) { /* granted to a node that is dead by now */
-        for (int i = 0; i < claim->tasks_count; i++) alloc_free(c->allocator, claim->tasks[i].body);
+        for (int i = 0; i < claim->tasks_count; i++) pawl_body_free(c->allocator, claim->tasks[i].body);
         claim_stir(c);
         return;
     }

@@ -1,4 +1,5 @@
 /* Birth and death of a core, its actions and timers, starting and stopping. See core.h for the ideas, engine.h for the map. */
+#include "base/text.h"
 #include "core/engine.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -94,18 +95,24 @@ pawl_status core_new(const core_config *config, core **out)
 
 static void free_task_memory(core *c, core_task *t)
 {
-    alloc_free(c->allocator, t->body);
+    pawl_body_free(c->allocator, t->body);
     alloc_free(c->allocator, t);
+}
+
+/* Before all else: actions are linked through the objects they are about. */
+static void free_actions(core *c)
+{
+    list *node;
+    while ((node = list_pop(&c->acts))) {
+        core_act *act = container_of(node, core_act, link);
+        if (act->kind == CORE_SETTLED) free_task_memory(c, container_of(act, core_task, settle_act));
+        else if (act->kind == CORE_DROP) core_request_free(c, container_of(act, core_request, drop));
+    }
 }
 
 static void free_tasks(core *c)
 {
     map_each(node, &c->tasks) free_task_memory(c, container_of(node, core_task, by_id));
-    list_each(node, &c->acts) {
-        core_act *act = container_of(node, core_act, link);
-        if (act->kind == CORE_SETTLED) free_task_memory(c, container_of(act, core_task, settle_act));
-        else if (act->kind == CORE_DROP) core_request_free(c, container_of(act, core_request, drop));
-    }
     list_each(node, &c->free_tasks) alloc_free(c->allocator, container_of(node, core_task, link));
 }
 
@@ -137,6 +144,7 @@ void core_free(core *c)
 {
     if (!c) return;
     heap_done(&c->timers);
+    free_actions(c);
     free_requests(c);
     batch_done(c);
     free_tasks(c);
@@ -280,9 +288,14 @@ static core_event_node *event_node(core *c, core_action_kind kind)
     return node;
 }
 
+/* Cut between characters if it is too long. */
 static void cut_copy(char *to, size_t size, const char *from)
 {
-    if (from) snprintf(to, size, "%s", from);
+    if (!from) return;
+    size_t n = strnlen(from, size);
+    if (n == size) n = utf8_cut(from, size - 1);
+    memcpy(to, from, n);
+    to[n] = '\0';
 }
 
 void engine_event(core *c, pawl_event_kind kind, const pawl_body *body, int attempt, int64_t fence, int64_t value,
@@ -621,12 +634,6 @@ void core_queue_get(const core *c, int i, core_queue_numbers *out)
 }
 
 void *core_handler_of(const core *c, const core_task *task) { return c->handlers[task->handler].owner; }
-
-const char *core_queue_of_type(core *c, const char *type)
-{
-    int h = claim_find_handler(c, type);
-    return h < 0 ? "default" : c->handlers[h].queue;
-}
 
 bool core_holds(const core *c, pawl_id id, core_task_state *state)
 {

@@ -308,8 +308,6 @@ void core_numbers_get(const core *c, core_time now, core_numbers *out);
 int core_queues(const core *c);
 void core_queue_get(const core *c, int queue, core_queue_numbers *out);
 void *core_handler_of(const core *c, const core_task *task); /* the driver's own */
-/* The queue a task of this type goes to unless it says. */
-const char *core_queue_of_type(core *c, const char *type);
 bool core_holds(const core *c, pawl_id id, core_task_state *state);
 void core_check(const core *c); /* asserts every invariant; for tests and the simulator */
 

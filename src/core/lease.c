@@ -431,7 +431,8 @@ void lease_rescued(core *c)
     if (c->rescue.status != PAWL_OK) {
         drop_todo(c);                                 /* the next news bring it again */
         if (!CANARY(RESCUE_UNSTIRRED)) claim_stir(c); /* it may have happened: then the freed tasks are due */
-        if (c->rescue.status == PAWL_UNKNOWN) engine_timer(c, &c->rescue_timer, c->now.mono_us + third(c));
+        if (c->rescue.status == PAWL_UNKNOWN && !CANARY(RESCUE_UNSTIRRED))
+            engine_timer(c, &c->rescue_timer, c->now.mono_us + third(c));
         engine_timer(c, &c->news_timer, c->now.mono_us + engine_backoff(c, 2));
         return;
     }

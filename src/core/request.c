@@ -26,7 +26,7 @@ void core_request_free(core *c, core_request *r)
 {
     if (!r) return;
     for (int i = 0; i < r->count; i++)
-        if (r->ops[i].kind == PAWL_OP_INSERT) alloc_free(c->allocator, r->ops[i].u.insert.body);
+        if (r->ops[i].kind == PAWL_OP_INSERT) pawl_body_free(c->allocator, r->ops[i].u.insert.body);
     alloc_free(c->allocator, r->locks);
     alloc_free(c->allocator, r->ops);
     alloc_free(c->allocator, r);
@@ -136,22 +136,26 @@ static void adopt(core *c, pawl_op *op, int queue)
     core_task *t = run_take(c);
     t->body = op->u.insert.body;
     op->u.insert.body = NULL;
-    t->body->id = op->out_id;
+    CHECK(t->body->id == op->out_id);
     t->fence = op->out_fence;
     t->run_at_us = op->out_run_at_us;
     run_adopt(c, t, queue);
 }
 
+/* Of a request that goes again, the inserts that are stored already. */
+#define GROUP_STORED (-1)
+
 static void insert_result(core *c, pawl_op *op, int64_t store_now_us)
 {
     pawl_body *body = op->u.insert.body;
+    op->u.insert.group = GROUP_STORED;
     int queue = claim_find_queue(c, body->queue);
     bool asked = op->u.insert.ask_lease;
     op->u.insert.ask_lease = false;
     if (asked) claim_asked(c, queue);
     if (op->result == PAWL_OP_EXISTING || op->result == PAWL_OP_REFUSED) return;
     if (op->result == PAWL_OP_UPDATED) request_unpark(c, -1); /* it may have left another queue */
-    body->id = op->out_id;
+    if (body->id != op->out_id) body->id = op->out_id;        /* the store may read it, too */
     engine_event(c, PAWL_EVENT_DISPATCHED, body, 0, 0, 0, pawl_dispatched_name((pawl_dispatched)op->result));
     if (asked && op->out_fence > 0) adopt(c, op, queue);
     else claim_pending(c, body->queue, op->out_run_at_us, store_now_us);
@@ -194,7 +198,7 @@ static bool op_result(core *c, core_request *r, pawl_op *op, int64_t store_now_u
         op->id = 0;
         op->result = PAWL_OP_NONE;
         return false;
-    case PAWL_OP_FULL: r->queue = claim_find_queue(c, op->u.insert.body->queue); return false;
+    case PAWL_OP_FULL: return false;
     default: break;
     }
     switch (op->kind) {
@@ -202,7 +206,10 @@ static bool op_result(core *c, core_request *r, pawl_op *op, int64_t store_now_u
     case PAWL_OP_CANCEL: cancel_result(c, op); break;
     case PAWL_OP_QUEUE: queue_result(c, op); break;
     case PAWL_OP_RETRY:
-    case PAWL_OP_RELEASE: claim_stir(c); break;
+    case PAWL_OP_RELEASE:
+        if (op->kind == PAWL_OP_RELEASE && op->out_state == PAWL_CANCELLED) request_unpark(c, -1); /* its place is free */
+        claim_stir(c);
+        break;
     default: break;
     }
     return true;
@@ -213,6 +220,24 @@ static bool is_full(const core_request *r)
     for (int i = 0; i < r->count; i++)
         if (r->ops[i].result == PAWL_OP_FULL) return true;
     return false;
+}
+
+/* Told "full", perhaps for another operation's sake, and itself for a queue with a limit. */
+static bool is_limited(const pawl_op *op) { return op->result == PAWL_OP_FULL && op->u.insert.depth_limit > 0; }
+
+/* The queue whose room it waits for; -1: several, or one that is not configured here. *how: what its first queue says. */
+static int full_queue(core *c, const core_request *r, pawl_full *how)
+{
+    int found = -1, queues = 0;
+    *how = PAWL_FULL_WAIT;
+    for (int i = 0; i < r->count; i++) {
+        if (!is_limited(&r->ops[i])) continue;
+        int q = claim_find_queue(c, r->ops[i].u.insert.body->queue);
+        if (queues > 0 && q == found) continue;
+        if (queues++ == 0 && q >= 0) *how = c->queues[q].full;
+        found = q;
+    }
+    return queues == 1 ? found : -1;
 }
 
 static void again(core_request *r)
@@ -226,7 +251,7 @@ static void fall_back(core *c, core_request *r)
     r->fell_back = true;
     for (int i = 0; i < r->count; i++) {
         pawl_op *op = &r->ops[i];
-        if (op->result != PAWL_OP_FULL) continue;
+        if (!is_limited(op)) continue;
         op->u.insert.body->queue = "default";
         op->u.insert.depth_limit = depth_limit(c, "default");
     }
@@ -240,7 +265,7 @@ static bool never_fits(const core_request *r)
     for (int i = 0; i < r->count; i++) {
         const pawl_op *op = &r->ops[i];
         int64_t same = 0;
-        if (op->result != PAWL_OP_FULL || r->count <= op->u.insert.depth_limit) continue;
+        if (!is_limited(op) || r->count <= op->u.insert.depth_limit) continue;
         for (int k = 0; k < r->count; k++)
             same += r->ops[k].result == PAWL_OP_FULL && strcmp(r->ops[k].u.insert.body->queue, op->u.insert.body->queue) == 0;
         if (same > op->u.insert.depth_limit) return true;
@@ -250,7 +275,8 @@ static bool never_fits(const core_request *r)
 
 static void full(core *c, core_request *r)
 {
-    pawl_full how = r->queue >= 0 ? c->queues[r->queue].full : PAWL_FULL_WAIT;
+    pawl_full how;
+    r->queue = full_queue(c, r, &how);
     if (how == PAWL_FULL_FALLBACK && !r->fell_back) {
         fall_back(c, r);
     } else if (how == PAWL_FULL_WAIT && !r->in_handler && !r->fell_back && !r->answer.kind && !never_fits(r)) {
@@ -271,7 +297,11 @@ static void full(core *c, core_request *r)
 void request_results(core *c, core_request *r, int64_t store_now_us)
 {
     bool settled = true;
-    for (int i = 0; i < r->count; i++) settled = op_result(c, r, &r->ops[i], store_now_us) && settled;
+    for (int i = 0; i < r->count; i++) {
+        pawl_op *op = &r->ops[i];
+        if (op->kind == PAWL_OP_INSERT && op->u.insert.group == GROUP_STORED) continue;
+        settled = op_result(c, r, op, store_now_us) && settled;
+    }
     if (settled) request_answer(c, r, PAWL_OK);
     else if (is_full(r)) full(c, r);
     else request_gather(c, r);

@@ -40,7 +40,7 @@ core_task *run_take(core *c)
 
 void core_task_free(core *c, core_task *t)
 {
-    alloc_free(c->allocator, t->body);
+    pawl_body_free(c->allocator, t->body);
     t->body = NULL;
     list_prepend(&c->free_tasks, &t->link);
     c->free_count++;

@@ -17,22 +17,3 @@ pawl_state task_move(pawl_state from, task_why why)
     if (from >= PAWL_STATE_COUNT || why >= TASK_WHY_COUNT) return PAWL_STATE_NONE;
     return (pawl_state)moves[from][why];
 }
-
-const char *task_why_name(task_why why)
-{
-    static const char *const names[TASK_WHY_COUNT] = {
-        [TASK_DISPATCHED] = "dispatched",
-        [TASK_HAS_PARENTS] = "has parents",
-        [TASK_BORN_LEASED] = "born leased",
-        [TASK_PARENTS_DONE] = "parents done",
-        [TASK_PARENT_POLICY] = "parent policy",
-        [TASK_GRANTED] = "lease granted",
-        [TASK_CANCEL] = "cancelled",
-        [TASK_REFUSED] = "refused",
-        [TASK_OK] = "ok",
-        [TASK_EXHAUSTED] = "no attempts left",
-        [TASK_AGAIN] = "again",
-        [TASK_POISON] = "rescued too often",
-    };
-    return why > 0 && why < TASK_WHY_COUNT ? names[why] : "?";
-}

@@ -23,6 +23,5 @@ typedef enum task_why {
 
 /* The state the move leads to, or PAWL_STATE_NONE if it is not legal. */
 pawl_state task_move(pawl_state from, task_why why);
-const char *task_why_name(task_why why);
 
 #endif

@@ -92,7 +92,7 @@ static pawl_status new_ticket(runtime *rt, const pawl_task *task, ticket **out, 
     status = check_served(rt, body->queue, err);
     ticket *t = status ? NULL : ticket_new(rt, 1, err);
     if (!t) {
-        alloc_free(&rt->allocator, body);
+        pawl_body_free(&rt->allocator, body);
         return status ? status : PAWL_NO_MEMORY;
     }
     dispatch_insert(&t->request->ops[0], task, body);
@@ -322,7 +322,7 @@ pawl_status dispatch_sqlite(runtime *rt, struct sqlite3 *db, const pawl_task *ta
     dispatch_insert(&op, task, body);
     op.audit = audit_of(rt, body);
     status = apply_sqlite(rt, db, &op, receipt, err);
-    alloc_free(&rt->allocator, body);
+    pawl_body_free(&rt->allocator, body);
     return status;
 }
 

@@ -102,7 +102,7 @@ void loop_push_all(runtime *rt, input *first, input *last, bool may_drive)
     pthread_mutex_unlock(&l->lock);
     if (!mine) return;
     if (here) drive(rt);
-    else if (!CANARY(HANDOVER_LOST)) loop_wake(rt);
+    else loop_wake(rt);
 }
 
 bool loop_enter(runtime *rt, int64_t timeout_us)
@@ -329,7 +329,7 @@ void loop_quit(runtime *rt)
 void loop_done(runtime *rt)
 {
     loop *l = &rt->loop;
-    if (!CANARY(CALLBACK_LOST)) call_back(rt);
+    call_back(rt);
     int fds[] = {l->epoll_fd, l->wake_fd, l->timer_fd, l->clock_fd};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0) close(fds[i]);

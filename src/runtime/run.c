@@ -270,7 +270,7 @@ pawl_status pawl_run_spawn(pawl_run *run, const pawl_task *task, pawl_id *id, pa
     pawl_body *body;
     if ((status = dispatch_body(run->rt, task, &body, err))) return status;
     if (id && !task->id && (status = dispatch_draw_id(run->rt, &drawn, err))) {
-        alloc_free(&run->rt->allocator, body);
+        pawl_body_free(&run->rt->allocator, body);
         return status;
     }
     pawl_op *op = &run->spawns[run->spawns_count++];

@@ -105,12 +105,12 @@ static void init_clock(runtime *rt)
     rt->clock = clock_virtual(&rt->virtual_now);
 }
 
-/* The URL without what stands between "user:" and "@". */
+/* The URL without what stands between "user:" and "@"; a path has no users. */
 static char *public_url(runtime *rt, const char *url)
 {
     char *copy = pawl_arena_str(rt->kept, url);
-    const char *slashes = strstr(url, "://"), *at = slashes ? strrchr(slashes, '@') : NULL;
-    const char *colon = at ? memchr(slashes + 3, ':', (size_t)(at - slashes - 3)) : NULL;
+    const char *slashes = url + strcspn(url, ":"), *at = strncmp(slashes, "://", 3) == 0 ? strrchr(slashes, '@') : NULL;
+    const char *colon = at && slashes[3] != '/' ? memchr(slashes + 3, ':', (size_t)(at - slashes - 3)) : NULL;
     if (copy && colon) strcpy(copy + (colon - url), at);
     return copy;
 }

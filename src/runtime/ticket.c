@@ -183,7 +183,8 @@ void ticket_expire_all(runtime *rt)
 {
     core_time now = runtime_now(rt);
     list *node;
-    while ((node = list_pop(&rt->callbacks_waiting))) core_give_up(rt->core, now, container_of(node, ticket, waiting)->request);
+    while (!CANARY(CALLBACK_LOST) && (node = list_pop(&rt->callbacks_waiting)))
+        core_give_up(rt->core, now, container_of(node, ticket, waiting)->request);
 }
 
 void ticket_wake_all(runtime *rt)

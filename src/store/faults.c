@@ -121,7 +121,7 @@ static pawl_status faulty_claim(pawl_store *store, pawl_claim *call, pawl_arena 
     status = f->inner->type->claim(f->inner, call, arena, err);
     if (lost(fate, &status, err)) {
         for (int i = 0; i < call->tasks_count; i++) {
-            alloc_free(call->allocator, call->tasks[i].body);
+            pawl_body_free(call->allocator, call->tasks[i].body);
             call->tasks[i] = (pawl_claimed){0};
         }
         call->tasks_count = 0;

@@ -86,7 +86,7 @@ static void update(change *c, pawl_op *op, mem_prep *p, mem_task *t)
     body->id = t->id;
     body->created_us = t->body->created_us;
     body->retry_of = t->body->retry_of;
-    alloc_free(&c->m->allocator, t->body);
+    pawl_body_free(&c->m->allocator, t->body);
     t->body = body;
     mem_level_drop(c->m, t->level);
     t->level = TAKE(p->level);

@@ -117,7 +117,7 @@ static bool choose(claiming *c, mem_task *t)
 {
     int at = c->call->tasks_count;
     if (!pool_reserve(&c->m->rows, &c->m->allocator, (size_t)at + 1)) return false;
-    pawl_body *body = pawl_body_copy(c->call->allocator, t->body);
+    pawl_body *body = pawl_body_share(c->call->allocator, t->body);
     if (!body) return false;
     c->call->tasks[at] = (pawl_claimed){.body = body,
                                         .fence = t->fence + 1,
@@ -196,7 +196,7 @@ static void give_up(claiming *c)
 {
     for (int i = 0; i < c->call->tasks_count; i++) {
         mem_place(c->m, c->chosen[i]);
-        alloc_free(c->call->allocator, c->call->tasks[i].body);
+        pawl_body_free(c->call->allocator, c->call->tasks[i].body);
     }
     c->call->tasks_count = 0;
 }

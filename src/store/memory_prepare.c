@@ -14,22 +14,11 @@ static char *put_text(char **at, const char *text)
     return copy;
 }
 
-/* Stored bodies borrow what the store has anyway: most of history is bodies. */
-static bool want_body(mem *m, const pawl_body *from, mem_prep *p)
+static bool want_body(mem *m, pawl_body *from, bool own, mem_prep *p)
 {
-    static const char json[] = "application/json";
     if (!from || !from->type || !from->type[0] || !from->queue || !from->queue[0]) return true; /* REFUSED */
     if (!(p->level = mem_level_get(m, from->queue, from->type, from->priority))) return false;
-    pawl_body own = *from;
-    bool is_json = from->content_type && strcmp(from->content_type, json) == 0;
-    own.type = own.queue = NULL;
-    if (from->tenant && !from->tenant[0]) own.tenant = NULL;
-    if (is_json) own.content_type = NULL;
-    if (!(p->body = pawl_body_copy(&m->allocator, &own))) return false;
-    p->body->type = p->level->kind->type;
-    p->body->queue = p->level->kind->queue->name;
-    if (is_json) p->body->content_type = json;
-    return true;
+    return (p->body = own ? pawl_body_copy(&m->allocator, from) : pawl_body_share(&m->allocator, from));
 }
 
 static bool want_ending(mem *m, const pawl_op *op, const pawl_execution *run, mem_prep *p)
@@ -95,13 +84,13 @@ static bool want_retry(mem *m, const pawl_op *op, mem_prep *p)
 {
     mem_task *old = mem_find(m, op->id);
     if (!old) return true;
-    return want_body(m, old->body, p) && want_resolution(m, op->by, NULL, p);
+    return want_body(m, old->body, true, p) && want_resolution(m, op->by, NULL, p);
 }
 
 static bool prepare_op(mem *m, const pawl_op *op, mem_prep *p, int64_t now_us)
 {
     switch (op->kind) {
-    case PAWL_OP_INSERT: return want_body(m, op->u.insert.body, p);
+    case PAWL_OP_INSERT: return want_body(m, op->u.insert.body, false, p);
     case PAWL_OP_FINISH: return want_run(m, op, &op->u.finish.run, p);
     case PAWL_OP_RELEASE: return want_run(m, op, &op->u.release.run, p);
     case PAWL_OP_PROGRESS: return !op->u.progress.text || (p->text = alloc_str(&m->allocator, op->u.progress.text));
@@ -148,7 +137,7 @@ void mem_unprepare(mem *m, mem_prep *preps, int count)
     const pawl_allocator *a = &m->allocator;
     for (mem_prep *p = preps; p < preps + count; p++) {
         if (p->level) mem_level_drop(m, p->level);
-        alloc_free(a, p->body);
+        pawl_body_free(a, p->body);
         alloc_free(a, p->ending);
         alloc_free(a, p->log);
         alloc_free(a, p->resolution);

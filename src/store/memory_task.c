@@ -385,7 +385,7 @@ void mem_forget(mem *m, mem_task *t)
         pool_put(&m->keys, t->key);
     }
     mem_set_node(m, t, NULL);
-    alloc_free(&m->allocator, t->body);
+    pawl_body_free(&m->allocator, t->body);
     if (t->ending != &mem_poisoned) alloc_free(&m->allocator, t->ending);
     alloc_free(&m->allocator, t->resolution);
     alloc_free(&m->allocator, t->progress_text);

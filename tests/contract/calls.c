@@ -162,7 +162,7 @@ pawl_want claim(world *w, pawl_store *store, int64_t node, wish s)
                       .any_type = !s.types[0],
                       .types = s.types};
     while (want.types_count < 4 && s.types[want.types_count]) want.types_count++;
-    for (int i = 0; i < w->claimed_count; i++) alloc_free(&w->allocator, w->claimed[i].body);
+    for (int i = 0; i < w->claimed_count; i++) pawl_body_free(&w->allocator, w->claimed[i].body);
     w->claimed_count = 0;
     pawl_claim call = {.node = node, .wants = &want, .wants_count = 1, .allocator = &w->allocator, .tasks = w->claimed};
     if (store->type->claim(store, &call, w->arena, &w->err)) fail_msg("claim failed: %s", w->err.message);

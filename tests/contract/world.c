@@ -154,7 +154,7 @@ void world_open(world *w, const store_kind *kind)
 
 void world_close(world *w)
 {
-    for (int i = 0; i < w->claimed_count; i++) alloc_free(&w->allocator, w->claimed[i].body);
+    for (int i = 0; i < w->claimed_count; i++) pawl_body_free(&w->allocator, w->claimed[i].body);
     store_close(w->a);
     store_close(w->b);
     w->kind->remove(w);

@@ -1,29 +1,15 @@
 /* The core, driven by hand on a real memory store: one promise or rule per test. The simulator covers what no one thinks of. */
 #include "../unit/cmocka_all.h"
+#include "base/alloc.h"
+#include "base/text.h"
 #include "drive.h"
-#include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 static const pawl_outcome ok = {PAWL_RUN_OK, 0}, retry = {PAWL_RUN_RETRY, -1}, cancelled = {PAWL_RUN_CANCELLED, 0};
 
 static drive *begin(void **state, int workers)
 {
-    static int number;
-    char url[64];
-    drive *d = calloc(1, sizeof *d);
-    snprintf(url, sizeof url, "memory:core-%d", ++number);
-    drive_open(d, url, workers, NULL);
-    *state = d;
-    return d;
-}
-
-static int finish(void **state)
-{
-    drive *d = *state;
-    assert_true(d->answers_count <= d->drops_count); /* what nobody waits for is only dropped */
-    drive_close(d);
-    free(d);
-    return 0;
+    return drive_begin(state, (core_config){0}, (core_queue_config){.workers = workers});
 }
 
 static void a_task_runs_and_is_settled(void **state)
@@ -361,7 +347,34 @@ static void a_lapsed_node_is_rescued_and_its_late_outcome_refused(void **state)
     drive_close(&c);
 }
 
-#define TEST(name) cmocka_unit_test_teardown(name, finish)
+/* Names of up to 200 bytes do not fit into an event: they are cut between characters. */
+static void what_an_event_says_is_text(void **state)
+{
+    drive *d = begin(state, 1);
+    core_action a;
+    char type[201] = "";
+    for (int i = 0; i < 100; i++) strcat(type, "\xc3\xa9");
+    pawl_body body = {.type = type, .queue = "default", .tenant = ""};
+    core_request *r = core_request_new(d->core, 1);
+    r->ops[0] = (pawl_op){.kind = PAWL_OP_INSERT, .u.insert.body = pawl_body_copy(alloc_default(), &body)};
+    core_submit(d->core, drive_now(d), r);
+    bool seen = false;
+    while (core_next(d->core, &a)) {
+        if (a.kind == CORE_CALL) {
+            store_call(d->store, a.call);
+            core_answered(d->core, drive_now(d), a.call);
+        } else if (a.kind == CORE_EVENT && a.event.kind == PAWL_EVENT_DISPATCHED) {
+            seen = true;
+            assert_int_equal(strlen(a.event.type), 62);
+            assert_true(utf8_valid(a.event.type, 62));
+        } else if (a.kind == CORE_DROP) {
+            core_request_free(d->core, a.request);
+        }
+    }
+    assert_true(seen);
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, drive_finish)
 
 int main(void)
 {
@@ -388,6 +401,7 @@ int main(void)
         TEST(a_stop_asks_after_the_grace_and_interruptions_cost_nothing),
         TEST(a_stop_tells_of_the_stuck),
         TEST(a_lapsed_node_is_rescued_and_its_late_outcome_refused),
+        TEST(what_an_event_says_is_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

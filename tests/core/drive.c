@@ -1,5 +1,7 @@
 #include "drive.h"
+#include "../unit/cmocka_all.h"
 #include "base/alloc.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +16,25 @@ static const core_outcome plain[] = {
 
 core_time drive_now(const drive *d) { return (core_time){.mono_us = d->now->boot_us, .wall_us = d->now->now_us}; }
 
-void drive_open(drive *d, const char *url, int workers, virtual_clock *shared)
+static core_config filled(core_config config, const drive *d)
+{
+    static const pawl_sweep for_ever = {.keep_succeeded_us = -1,
+                                        .keep_cancelled_us = -1,
+                                        .keep_resolved_us = -1,
+                                        .keep_failed_us = -1,
+                                        .keep_audit_us = -1,
+                                        .keep_logs_us = -1};
+    if (!config.allocator) config.allocator = alloc_default();
+    if (!config.lanes) config.lanes = d->store->type->lanes;
+    if (!config.retention.keep_succeeded_us) config.retention = for_ever;
+    if (!config.engine.max_attempts) config.engine = policy_default();
+    config.seed = 7;
+    config.lease_us = 30 * PAWL_SECOND;
+    config.node_name = "test";
+    return config;
+}
+
+void drive_open_with(drive *d, const char *url, core_config config, core_queue_config queue, virtual_clock *shared)
 {
     memset(d, 0, sizeof *d);
     d->clock = (virtual_clock){.now_us = INT64_C(1800000000) * PAWL_SECOND, .boot_us = PAWL_HOUR};
@@ -26,22 +46,18 @@ void drive_open(drive *d, const char *url, int workers, virtual_clock *shared)
                                   .clock = clock_virtual(d->now),
                                   .allocator = alloc_default()};
     if (store_open(&options, &d->store, &err)) abort();
-    core_config config = {.allocator = alloc_default(),
-                          .seed = 7,
-                          .lanes = d->store->type->lanes,
-                          .lease_us = 30 * PAWL_SECOND,
-                          .engine = policy_default(),
-                          .retention = {.keep_succeeded_us = -1,
-                                        .keep_cancelled_us = -1,
-                                        .keep_resolved_us = -1,
-                                        .keep_failed_us = -1,
-                                        .keep_audit_us = -1,
-                                        .keep_logs_us = -1},
-                          .node_name = "test"};
-    if (core_new(&config, &d->core)) abort();
-    core_queue_config queue = {.name = "default", .workers = workers, .capacity = 100};
+    config = filled(config, d);
+    if (!queue.name) queue.name = "default";
+    if (!queue.capacity) queue.capacity = 100;
     core_handler_config handler = {.type = "t"};
+    if (core_new(&config, &d->core)) abort();
     if (core_add_queue(d->core, &queue) || core_add_handler(d->core, &handler)) abort();
+    core_want_events(d->core, true);
+}
+
+void drive_open(drive *d, const char *url, int workers, virtual_clock *shared)
+{
+    drive_open_with(d, url, (core_config){0}, (core_queue_config){.workers = workers}, shared);
 }
 
 void drive_close(drive *d)
@@ -50,13 +66,33 @@ void drive_close(drive *d)
     store_close(d->store);
 }
 
+drive *drive_begin(void **state, core_config config, core_queue_config queue)
+{
+    static int number;
+    char url[64];
+    drive *d = calloc(1, sizeof *d);
+    snprintf(url, sizeof url, "memory:core-%d", ++number);
+    drive_open_with(d, url, config, queue, NULL);
+    *state = d;
+    return d;
+}
+
+int drive_finish(void **state)
+{
+    drive *d = *state;
+    assert_true(d->answers_count <= d->drops_count); /* what nobody waits for is only dropped */
+    drive_close(d);
+    free(d);
+    return 0;
+}
+
 static unsigned bit(core_call_kind kind) { return 1u << kind; }
 
 /* It happened, and nobody hears of it. */
 static void lose(core_call *call)
 {
     if (call->kind == CORE_CLAIM)
-        for (int i = 0; i < call->u.claim.tasks_count; i++) alloc_free(alloc_default(), call->u.claim.tasks[i].body);
+        for (int i = 0; i < call->u.claim.tasks_count; i++) pawl_body_free(alloc_default(), call->u.claim.tasks[i].body);
     call->status = PAWL_UNKNOWN;
 }
 
@@ -71,6 +107,7 @@ static void carry_out(drive *d, core_call *call)
     else if (d->lose_before & bit(call->kind)) call->status = PAWL_UNKNOWN;
     else store_call(d->store, call);
     if (call->status == PAWL_OK && d->lose_after & bit(call->kind)) lose(call);
+    if (d->meddle) d->meddle(d, call);
     core_answered(d->core, drive_now(d), call);
 }
 
@@ -79,6 +116,7 @@ void drive_answer_held(drive *d, int which, bool execute, pawl_status otherwise)
     core_call *call = d->held[which];
     d->held[which] = d->held[--d->held_count];
     if (execute) store_call(d->store, call);
+    if (execute && d->meddle) d->meddle(d, call);
     if (!execute || otherwise) call->status = otherwise;
     core_answered(d->core, drive_now(d), call);
     drive_go(d);
@@ -121,8 +159,8 @@ void drive_go(drive *d)
             d->stopped++;
             d->stuck = a.stuck;
             break;
-        case CORE_EVENT:
-        case CORE_LOG: break;
+        case CORE_EVENT: d->events[a.event.kind]++; break;
+        case CORE_LOG: snprintf(d->log, sizeof d->log, "%s", a.text); break;
         }
         core_check(d->core);
     }
@@ -164,13 +202,24 @@ core_request *drive_dispatch(drive *d, const char *type, const char *key, int64_
     return r;
 }
 
-void drive_end(drive *d, int run, pawl_outcome outcome)
+core_request *drive_submit(drive *d, pawl_op op)
+{
+    core_request *r = core_request_new(d->core, 1);
+    r->ops[0] = op;
+    core_submit(d->core, drive_now(d), r);
+    drive_go(d);
+    return r;
+}
+
+void drive_end_with(drive *d, int run, const core_outcome *outcome)
 {
     core_task *t = d->runs[run];
     memmove(&d->runs[run], &d->runs[run + 1], (size_t)(--d->runs_count - run) * sizeof d->runs[0]);
-    core_finished(d->core, drive_now(d), t, &plain[outcome.kind]);
+    core_finished(d->core, drive_now(d), t, outcome);
     drive_go(d);
 }
+
+void drive_end(drive *d, int run, pawl_outcome outcome) { drive_end_with(d, run, &plain[outcome.kind]); }
 
 pawl_state drive_state(drive *d, pawl_id id)
 {

@@ -37,6 +37,8 @@ static void a_list_repeats_its_last(void **state)
     assert_int_equal(delay(&p, failed(1)), 10);
     assert_int_equal(delay(&p, failed(2)), 20);
     assert_int_equal(delay(&p, failed(5)), 20);
+    p.retry.delays = 0;
+    assert_int_equal(delay(&p, failed(1)), 0);
 }
 
 static void a_fixed_curve_stays(void **state)
@@ -92,6 +94,12 @@ static void the_narrower_policy_wins(void **state)
     assert_int_equal(p.timeout_us, -1);
     assert_int_equal(p.audit, PAWL_AUDIT_NONE);
     assert_int_equal(p.retry.curve, PAWL_CURVE_EXPONENTIAL);
+    assert_false(p.retry.no_timeout_retry);
+    handler.retry.no_timeout_retry = true; /* whoever says so is heard */
+    p = policy_over(&handler, &middle);
+    assert_true(p.retry.no_timeout_retry);
+    p = policy_over(&queue, &p);
+    assert_true(p.retry.no_timeout_retry);
 }
 
 /* The architecture's table, spelled out once more: everything else is illegal. */
@@ -115,6 +123,8 @@ static void only_the_legal_moves_are_legal(void **state)
             assert_int_equal(task_move((pawl_state)from, (task_why)why), to);
         }
     }
+    assert_int_equal(task_move(PAWL_STATE_COUNT, TASK_OK), PAWL_STATE_NONE);
+    assert_int_equal(task_move(PAWL_LEASED, TASK_WHY_COUNT), PAWL_STATE_NONE);
 }
 
 int main(void)

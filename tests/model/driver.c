@@ -210,7 +210,7 @@ static int claim_side(world *w, const step *s, int side, pawl_lease got[CLAIM_MA
     for (int i = 0; i < call.tasks_count; i++) {
         render_claimed(w, side, &tasks[i]);
         got[i] = (pawl_lease){tasks[i].body->id, tasks[i].fence};
-        alloc_free(alloc_default(), tasks[i].body);
+        pawl_body_free(alloc_default(), tasks[i].body);
     }
     keep_news(w, side, &call.news);
     return call.tasks_count;

@@ -92,6 +92,7 @@ static void add_queues(sim_node *n, bool all)
         int workers = (int)between(s, 1, 4), capacity = (int)between(s, 1, chance(s, 500) ? 3 : 16);
         int64_t limit = s->plan.depth_limits && chance(s, 700) ? between(s, 1, 10) : 0;
         pawl_full full = chance(s, 600) ? PAWL_FULL_WAIT : (pawl_full)between(s, PAWL_FULL_WAIT, PAWL_FULL_REJECT);
+        if (s->plan.cramped) limit = 1 + limit % 2, full = PAWL_FULL_WAIT;
         n->workers[q] = serve ? workers : 0;
         n->capacity[q] = serve ? capacity : 0;
         core_queue_config config = {.name = queue_names[q],

@@ -73,6 +73,7 @@ typedef struct plan {
     int key_share;                                /* of 1000 tasks, how many have a key */
     int lanes;
     bool tiny_batches, depth_limits, one_shots, surplus;
+    bool cramped;  /* one node, one queue with room for hardly anything, several lanes */
     int timeouts;  /* of 1000 tasks */
     int no_memory; /* of 1000 allocations of a core, how many fail */
 } plan;

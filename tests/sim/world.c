@@ -269,6 +269,8 @@ static void plan_load(sim *s, plan *p)
     p->one_shots = chance(s, 200);
     p->no_memory = sometimes(s, 150, 40);
     p->surplus = s->seed % 4 == 3;
+    p->cramped = !s->rows && s->seed % 16 == 5;
+    if (p->cramped) p->nodes = p->queues = 1, p->lanes = 3, p->depth_limits = true, p->bulks = 0;
 }
 
 static void plan_seed(sim *s)
@@ -361,7 +363,8 @@ static bool quiet(sim *s)
 {
     if (judge_unfinished(s) || s->open_requests || s->load_left || !list_empty(&s->busy_wires)) return false;
     for (int i = 0; i < s->plan.nodes; i++) {
-        if (!s->nodes[i].up || !list_empty(&s->nodes[i].runs) || !list_empty(&s->nodes[i].requests)) return false;
+        const sim_node *n = &s->nodes[i];
+        if (!n->up || n->stopping || !list_empty(&n->runs) || !list_empty(&n->requests)) return false;
     }
     return judge_leases(s) == 0;
 }
@@ -400,6 +403,8 @@ static void idle(sim *s)
     NOTE(s, NULL, "---- idle");
     if (chance(s, 300)) {
         load_idle_work(s);
+        int64_t answered = s->now + HEAL_MOST_US; /* numbers for ids may be scarce */
+        while (s->open_requests && step(s, answered)) {}
         nobody_moves(s);
         s->phase = PHASE_HEAL;
         load_heal(s);

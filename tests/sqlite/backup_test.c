@@ -30,6 +30,7 @@ static bool write_meanwhile(void *ctx, int64_t done, int64_t total)
     assert_true(done >= w->done && done <= total);
     w->done = done;
     w->total = total;
+    assert_true(w->calls < 1000); /* it does not begin anew with every commit */
     insert_one(w->p, w->store);
     return ++w->calls != w->stop_at;
 }

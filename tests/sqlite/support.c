@@ -142,7 +142,7 @@ int claim_some(place *p, pawl_store *store, int64_t node, int count, pawl_claime
 
 void free_bodies(pawl_claimed *tasks, int count)
 {
-    for (int i = 0; i < count; i++) alloc_free(alloc_default(), tasks[i].body);
+    for (int i = 0; i < count; i++) pawl_body_free(alloc_default(), tasks[i].body);
 }
 
 pawl_state state_of(place *p, pawl_store *store, pawl_id id)

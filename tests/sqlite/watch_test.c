@@ -134,6 +134,49 @@ static void a_commit_long_after_its_write_is_noticed(void **state)
     store_close(s);
 }
 
+static sqlite3_io_methods hooked;
+static int (*real_sync)(sqlite3_file *, int);
+static pawl_store *looking;
+static int looks;
+
+static int sync_and_look(sqlite3_file *file, int flags)
+{
+    bool changed = true;
+    int64_t again_us;
+    int rc = real_sync(file, flags);
+    store_watch_check(looking, &changed, &again_us);
+    assert_false(changed);
+    looks++;
+    return rc;
+}
+
+static void hook_wal(pawl_store *store)
+{
+    sqlite3_file *wal = NULL;
+    assert_int_equal(sqlite3_file_control(inside(store)->writer.db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal), SQLITE_OK);
+    hooked = *wal->pMethods;
+    real_sync = hooked.xSync;
+    hooked.xSync = sync_and_look;
+    wal->pMethods = &hooked;
+}
+
+/* The -wal changes before the commit is visible. Whoever looks at that moment is told again when it is. */
+static void a_look_before_the_commit_is_visible(void **state)
+{
+    place *p = *state;
+    pawl_store *s = open_store(p);
+    looking = open_store(p);
+    settles_with_a_change(looking);
+    looks = 0;
+    hook_wal(s);
+    insert_one(p, s);
+    assert_true(looks > 0);
+    assert_true(readable(looking, 0));
+    assert_true(notices(looking));
+    store_close(s);
+    store_close(looking);
+}
+
 static void what_was_committed_before_the_first_look(void **state)
 {
     place *p = *state;
@@ -177,6 +220,7 @@ int main(void)
         TEST(own_commits_are_no_news),
         TEST(a_connection_of_the_host_program_wakes),
         TEST(a_commit_long_after_its_write_is_noticed),
+        TEST(a_look_before_the_commit_is_visible),
         TEST(what_was_committed_before_the_first_look),
         TEST(a_busy_writer_is_not_waited_for),
     };

@@ -47,6 +47,12 @@ ON CONFLICT (state, slot, born) DO UPDATE SET first_us = min(first_us, ?4), min_
 INSERT INTO pawl_born_hour (hour, min_id, max_id) VALUES (?1, ?2, ?3 | 4294967295)
 ON CONFLICT (hour) DO UPDATE SET min_id = min(min_id, ?2), max_id = max(max_id, ?3 | 4294967295) WHERE min_id > ?2 OR max_id < ?3;
 
+-- name: seen_get
+SELECT names FROM pawl_seen WHERE level = ? AND block = ?;
+
+-- name: seen_put
+INSERT OR REPLACE INTO pawl_seen (level, block, names) VALUES (?, ?, ?);
+
 -- name: rollup_get
 SELECT count, wait, run FROM pawl_rollup WHERE minute = ? AND queue_id = ? AND type_id = ? AND outcome = ?;
 

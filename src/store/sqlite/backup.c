@@ -92,7 +92,7 @@ pawl_status sqlite_backup(pawl_store *store, const char *path, pawl_backup_fn pr
     if (status == PAWL_OK) {
         int64_t ignored;
         from.busy_until_us = mono_us() + s->lock_wait_us;
-        conn_exec(&from, "BEGIN");
+        conn_exec(&from, CANARY(BACKUP_MOVING) ? "SELECT 1" : "BEGIN");
         conn_pragma_int(&from, "SELECT count(*) FROM sqlite_schema", &ignored);
         status = from.rc ? conn_fail(&from, "read", s->path, err) : copy_to(&from, temporary, path, progress, ctx, err);
         conn_close(&from);

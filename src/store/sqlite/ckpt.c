@@ -43,25 +43,16 @@ static void complain(sqlite_store *s, int rc)
     if (s->log) s->log(s->log_ctx, PAWL_WARN, line);
 }
 
-#ifdef PAWL_CANARY_PASSIVE_CHECKPOINT
-/* The mistake that the WAL-reset test must notice: passive, from a second connection, while others may commit. */
 static int checkpoint(sqlite_store *s, int64_t wait_us, int *log, int *done)
 {
-    (void)wait_us;
-    sidecar_end_turn(&s->side);
-    int rc = sqlite3_wal_checkpoint_v2(s->canary.db, "main", SQLITE_CHECKPOINT_PASSIVE, log, done);
-    sidecar_take_turn(&s->side, INT64_MAX);
-    return rc;
-}
-#else
-static int checkpoint(sqlite_store *s, int64_t wait_us, int *log, int *done)
-{
+    int how = CANARY(PASSIVE_CHECKPOINT) ? SQLITE_CHECKPOINT_PASSIVE : SQLITE_CHECKPOINT_FULL;
+    if (CANARY(PASSIVE_CHECKPOINT)) sidecar_end_turn(&s->side); /* as one who does not write would */
     vfs_checkpoint_begin(s->writer.file, wait_us);
-    int rc = sqlite3_wal_checkpoint_v2(s->writer.db, "main", SQLITE_CHECKPOINT_FULL, log, done);
+    int rc = sqlite3_wal_checkpoint_v2(s->writer.db, "main", how, log, done);
     vfs_checkpoint_end(s->writer.file);
+    if (CANARY(PASSIVE_CHECKPOINT)) sidecar_take_turn(&s->side, INT64_MAX);
     return rc;
 }
-#endif
 
 static void run(sqlite_store *s, int64_t wait_us)
 {

@@ -251,15 +251,15 @@ static void claim_want(claiming *c)
     w->got = 0;
     w->next_due_us = 0;
     w->more = w->paused = false;
-    if (!c->t->alive) return;
+    if (!c->t->alive && !CANARY(GRANTED_AFTER_RESCUE)) return;
     int64_t queue_id = name_find(c->t->c, w->queue);
-    if (!queue_id || (w->paused = tally_paused(c->t, queue_id))) return;
+    if (!queue_id || (w->paused = tally_paused(c->t, queue_id) && !CANARY(PAUSE_UNSEEN))) return;
     if (read_types(c)) claim_lanes(c, queue_id);
 }
 
 static void give_up(pawl_claim *call)
 {
-    for (int i = 0; i < call->tasks_count; i++) alloc_free(call->allocator, call->tasks[i].body);
+    for (int i = 0; i < call->tasks_count; i++) pawl_body_free(call->allocator, call->tasks[i].body);
     call->tasks_count = 0;
 }
 

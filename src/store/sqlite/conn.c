@@ -128,6 +128,7 @@ static bool set_up(conn *c, conn_mode mode)
         sqlite3_progress_handler(c->db, 2000, on_progress, c);
         return conn_exec(c, "PRAGMA query_only=ON; PRAGMA cache_size=-8192; PRAGMA temp_store=MEMORY");
     }
+    if (CANARY(UNSYNCED)) return conn_exec(c, "PRAGMA synchronous=NORMAL");
     return conn_exec(c, "PRAGMA synchronous=FULL; PRAGMA secure_delete=OFF; PRAGMA cache_size=-16384; PRAGMA temp_store=MEMORY;"
                         "PRAGMA journal_size_limit=67108864"); /* a WAL that a long reader made large shrinks again */
 }
@@ -171,6 +172,7 @@ void conn_close(conn *c)
 {
     for (int i = 0; i < SQL_COUNT; i++) sqlite3_finalize(c->stmts[i]);
     names_clear(&c->names);
+    known_done(c);
     if (c->db && !c->borrowed) sqlite3_close(c->db);
     *c = (conn){0};
 }
@@ -235,6 +237,7 @@ pawl_bytes get_bytes(query *q)
 void conn_roll_back(conn *c)
 {
     if (sqlite3_get_autocommit(c->db)) return;
+    known_clear(c);
     sqlite3_stmt *st = c->stmts[SQL_rollback];
     if (st) {
         sqlite3_step(st);
@@ -275,5 +278,6 @@ bool conn_version_moved(conn *c)
     query_end(&q);
     bool moved = version != c->version;
     c->version = version;
+    if (moved) known_clear(c);
     return moved;
 }

@@ -12,6 +12,7 @@
 #ifndef STORE_SQLITE_CONN_H
 #define STORE_SQLITE_CONN_H
 
+#include "base/canary.h"
 #include "base/map.h"
 #include "store/sqlite/statements.h"
 #include <pawl/store.h>
@@ -35,6 +36,7 @@ typedef struct conn {
     int64_t version;        /* PRAGMA data_version at the last look */
     int64_t busy_until_us;  /* when waiting for a lock is given up (monotonic) */
     int64_t cut_at_us;      /* when a read is cut (monotonic); 0: never */
+    struct known *known;    /* leases that this connection wrote; see known.c */
     struct shim_file *file; /* the database file; NULL on a borrowed connection */
 } conn;
 
@@ -54,6 +56,8 @@ pawl_status conn_fail(const conn *c, const char *what, const char *path, pawl_er
 bool conn_refused(const conn *c); /* the error is about one row: too large, or against a constraint */
 bool conn_version_moved(conn *c); /* others committed since the last look */
 
+void known_clear(conn *c); /* known.c: somebody else may have changed what it wrote */
+void known_done(conn *c);
 int64_t mono_us(void);
 
 /* ---- statements ---- */

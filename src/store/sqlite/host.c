@@ -240,7 +240,7 @@ static pawl_status attempt(sqlite_store *s, conn *c, pawl_op **ops, int count, p
     *culprit = failed >= 0 && failed < count && conn_refused(c) ? failed : -1;
     conn_exec(c, "RELEASE pawl_apply");
     pawl_status status = c->rc ? conn_fail(c, "write to", s->path, err) : PAWL_OK;
-    if (c->rc && begun) undo_run(&u, c);
+    if (c->rc && begun && !CANARY(SAVEPOINT_MISSING)) undo_run(&u, c);
     undo_done(&u);
     tally_done(&sums);
     return status;

@@ -79,6 +79,7 @@ static bool take(tx *t, pawl_ids *call)
     number_row row = {.node = call->node};
     int number = free_number(t, &row.floor_ms);
     if (!number) return false;
+    if (CANARY(IDS_REUSED)) row.floor_ms = 0;
     row.ceiling_ms = later(later(now_ms(t), call->used_ms), row.floor_ms) + call->ahead_ms;
     number_put(t, number, &row);
     answer(call, number, &row);

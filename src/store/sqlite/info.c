@@ -31,13 +31,20 @@ bool node_pulse(reading *r, int64_t node)
 
 /* ---- the body ------------------------------------------------------------------------------------------------------------ */
 
+/* Every task has these names; should the row of one be lost, the task can still be shown. */
+static const char *read_name(reading *r, int64_t id)
+{
+    const char *text = name_text(r->c, id);
+    return text ? read_text(r, text) : "?";
+}
+
 static bool read_body(reading *r, pawl_info *info, info_more *more)
 {
     query q = query_on(r->c, SQL_info_body);
     put_int(&q, info->id);
     if (!query_row(&q)) return false;
-    info->type = read_text(r, name_text(r->c, get_int(&q)));
-    info->queue = read_text(r, name_text(r->c, get_int(&q)));
+    info->type = read_name(r, get_int(&q));
+    info->queue = read_name(r, get_int(&q));
     info->created_us = get_int(&q);
     info->priority = (int)get_int(&q);
     more->born = (pawl_state)get_int(&q);

@@ -47,9 +47,6 @@ typedef struct sqlite_store {
 
     pthread_mutex_t write_lock; /* the writer connection and everything below */
     conn writer;
-#ifdef PAWL_CANARY_PASSIVE_CHECKPOINT
-    conn canary; /* checkpoints the wrong way, to show that the WAL-reset test would notice */
-#endif
     tally tally;
     buf receipt;
     checkpointer ckpt;
@@ -112,6 +109,10 @@ typedef struct task_end {
     int level;
     bool derived; /* the trail of its last lease is read from this row */
 } task_end;
+
+void known_put(conn *c, const task_row *row); /* known.c */
+bool known_get(const conn *c, pawl_id id, task_row *row);
+void known_drop(conn *c, pawl_id id);
 
 bool leased_get(conn *c, pawl_id id, task_row *row);
 bool live_get(conn *c, pawl_id id, task_row *row);

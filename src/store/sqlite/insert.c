@@ -79,7 +79,8 @@ static bool fits(tx *t, pawl_op *op)
 
 static bool same_group(const pawl_op *a, const pawl_op *b)
 {
-    return a == b || (b->kind == PAWL_OP_INSERT && a->u.insert.group > 0 && a->u.insert.group == b->u.insert.group);
+    if (a == b || CANARY(GROUP_SPLIT)) return a == b;
+    return b->kind == PAWL_OP_INSERT && a->u.insert.group > 0 && a->u.insert.group == b->u.insert.group;
 }
 
 /* Decides about ops[first] and all of its group. */
@@ -105,7 +106,7 @@ void insert_depths(tx *t, pawl_op **ops, int count, pawl_arena *arena)
     if (!limited) return;
     bool *decided = pawl_arena_alloc(arena, (size_t)count * sizeof *decided);
     if (!decided) conn_note(t->c, SQLITE_NOMEM);
-    for (int i = 0; i < count && !t->c->rc; i++)
+    for (int i = 0; decided && i < count && !t->c->rc; i++)
         if (ops[i]->kind == PAWL_OP_INSERT && !decided[i]) decide_group(t, ops, count, i, decided);
 }
 
@@ -148,6 +149,8 @@ static void update(tx *t, pawl_op *op, key_state *k)
     row->priority = b->priority;
     live_put(t, row);
     body_replace(t, b, row);
+    tally_seen(t, row->id, SEEN_QUEUE, row->queue_id);
+    tally_seen(t, row->id, SEEN_TYPE, row->type_id);
     op->result = PAWL_OP_UPDATED;
     answer(op, row);
 }
@@ -210,7 +213,7 @@ static void create(tx *t, pawl_op *op, int64_t tenant_id, pawl_id before)
     else live_put(t, &row);
     if (b->key) key_put(t, b, tenant_id, id, before);
     tally_count(t, row.queue_id, row.type_id, ROLLUP_DISPATCHED);
-    tally_born(t, id);
+    tally_born(t, &row, tenant_id);
     op->result = before ? PAWL_OP_REPLACED : PAWL_OP_DONE;
     op->out_fence = row.fence;
     answer(op, &row);
@@ -222,7 +225,7 @@ static void insert_keyed(tx *t, pawl_op *op, int64_t tenant_id)
     task_row row;
     find_key(t, op->u.insert.body, tenant_id, &k);
     if (k.holder && op->id && find_stored(t, op->id, &row)) id_taken(op, &row);
-    else if (!key_is_live(&k)) create(t, op, tenant_id, k.holder);
+    else if (!key_is_live(&k) || CANARY(KEY_TWICE)) create(t, op, tenant_id, k.holder);
     else if (k.state == PAWL_LEASED && !k.row.not_started) {
         op->result = PAWL_OP_EXISTING;
         answer(op, &k.row);

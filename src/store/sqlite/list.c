@@ -3,9 +3,13 @@
  * The rows of one table are walked by id (all bodies, or the table that holds tasks of the wanted state, or those of one key)
  * and looked at one by one, so that it is always known how far the walk came: a list that is cut goes on from there. The cursor
  * is the text of that id.
+ *
+ * A list that asks for a queue, a type, a tenant or cancelled tasks goes from one stretch of ids in which they may occur (seen.h)
+ * to the next, beginning each time with a row that is there.
  */
 #include "base/error.h"
 #include "store/sqlite/read.h"
+#include "store/sqlite/seen.h"
 #include <string.h>
 
 typedef enum source { FROM_ALL, FROM_LIVE, FROM_LEASED, FROM_DONE, FROM_FAILED, FROM_KEY } source;
@@ -41,6 +45,8 @@ typedef struct listing {
     bool by_body;    /* the filter asks about the body */
     bool impossible; /* it names something that nothing stored has */
     int64_t type_id, queue_id, tenant_id;
+    seen_set names; /* that its stretches must have */
+    bool named;     /* it has any */
     pawl_info **found;
     int count, limit;
     pawl_id at;             /* the last task looked at */
@@ -55,6 +61,9 @@ typedef struct candidate {
     pawl_id id;
     pawl_state state;
     int64_t a, b; /* live: run_at, failures; leased: node; failed: resolved */
+    bool body;    /* the rest is known */
+    int64_t type_id, queue_id, tenant_id, created_us;
+    bool key; /* it has the one asked for */
 } candidate;
 
 static bool state_matches(listing *l, const candidate *c)
@@ -67,23 +76,36 @@ static bool state_matches(listing *l, const candidate *c)
     return true;
 }
 
-static bool body_matches(listing *l, pawl_id id)
+static void get_body(listing *l, query *q, candidate *c)
+{
+    c->body = true;
+    c->type_id = get_int(q);
+    c->queue_id = get_int(q);
+    c->tenant_id = get_int(q);
+    c->created_us = get_int(q);
+    const char *key = l->f->key ? get_text(q) : NULL;
+    c->key = key && strcmp(key, l->f->key) == 0;
+}
+
+static bool find_body(listing *l, candidate *c)
+{
+    if (c->body) return true;
+    query q = query_on(l->r->c, SQL_list_body);
+    put_int(&q, c->id);
+    bool found = query_row(&q);
+    if (found) get_body(l, &q, c);
+    query_end(&q);
+    return found;
+}
+
+static bool body_matches(listing *l, candidate *c)
 {
     const pawl_filter *f = l->f;
     if (!l->by_body) return true;
-    query q = query_on(l->r->c, SQL_list_body);
-    put_int(&q, id);
-    bool match = query_row(&q);
-    if (match) {
-        int64_t type_id = get_int(&q), queue_id = get_int(&q), tenant_id = get_int(&q), created_us = get_int(&q);
-        const char *key = get_text(&q);
-        match = (!f->type || type_id == l->type_id) && (!f->queue || queue_id == l->queue_id) &&
-                (!f->tenant || tenant_id == l->tenant_id);
-        match = match && (!f->since_us || created_us >= f->since_us) && (!f->until_us || created_us < f->until_us);
-        match = match && (!f->key || (key && strcmp(key, f->key) == 0));
-    }
-    query_end(&q);
-    return match;
+    if (!find_body(l, c)) return false;
+    if ((f->type && c->type_id != l->type_id) || (f->queue && c->queue_id != l->queue_id)) return false;
+    if ((f->tenant && c->tenant_id != l->tenant_id) || (f->key && !c->key)) return false;
+    return (!f->since_us || c->created_us >= f->since_us) && (!f->until_us || c->created_us < f->until_us);
 }
 
 /* Where a candidate of FROM_ALL or FROM_KEY really is. */
@@ -114,7 +136,7 @@ static bool find_candidate(listing *l, candidate *c)
 
 static bool matches(listing *l, candidate *c, source walked)
 {
-    if (!body_matches(l, c->id)) return false;
+    if (!body_matches(l, c)) return false;
     if (walked == FROM_KEY && !find_candidate(l, c)) return false;
     return walked == FROM_ALL || state_matches(l, c);
 }
@@ -158,23 +180,73 @@ static bool look(listing *l, candidate *c, source walked)
     return true;
 }
 
+/* A stretch of ids, both ends included. */
+typedef struct stretch {
+    pawl_id low, high;
+} stretch;
+
+static query rows_of(listing *l, source walked, stretch in)
+{
+    query q = query_on(l->r->c, statement(walked, l->f->oldest_first));
+    put_int(&q, in.low);
+    put_int(&q, in.high);
+    if (walked == FROM_KEY) put_text(&q, l->f->key);
+    return q;
+}
+
+static candidate read_candidate(listing *l, query *q, source walked)
+{
+    candidate c = {.id = get_int(q)};
+    c.state = (pawl_state)get_int(q);
+    c.a = get_int(q);
+    c.b = get_int(q);
+    if (walked == FROM_ALL && l->by_body) get_body(l, q, &c);
+    return c;
+}
+
+/* false: the walk is over. */
+static bool walk_rows(listing *l, source walked, stretch in)
+{
+    bool on = true;
+    query q = rows_of(l, walked, in);
+    for (int looked = 1; on && query_row(&q); looked++) {
+        candidate c = read_candidate(l, &q, walked);
+        on = look(l, &c, walked);
+        if (!on || !out_of_time(l, looked)) continue;
+        l->more = l->partial = true;
+        on = false;
+    }
+    query_end(&q);
+    return on && !l->r->c->rc;
+}
+
+/* From the next row on, to what of the rest may have all the names. This is quick, and is not cut: the walk must come forward. */
+static bool narrow(listing *l, source walked, stretch *rest)
+{
+    conn *c = l->r->c;
+    query q = rows_of(l, walked, *rest);
+    pawl_id row = query_row(&q) ? get_int(&q) : 0;
+    query_end(&q);
+    stretch seen;
+    int64_t cut_at_us = c->cut_at_us;
+    c->cut_at_us = 0;
+    bool found = row && seen_next(c, &l->names, row, l->f->oldest_first, &seen.low, &seen.high);
+    c->cut_at_us = cut_at_us;
+    if (found && seen.low > rest->low) rest->low = seen.low;
+    if (found && seen.high < rest->high) rest->high = seen.high;
+    return found;
+}
+
 static void walk(listing *l)
 {
     source walked = walk_of(l);
-    query q = query_on(l->r->c, statement(walked, l->f->oldest_first));
-    put_int(&q, l->at);
-    if (walked == FROM_KEY) put_text(&q, l->f->key);
-    for (int looked = 1; query_row(&q); looked++) {
-        candidate c = {.id = get_int(&q)};
-        c.state = (pawl_state)get_int(&q);
-        c.a = get_int(&q);
-        c.b = get_int(&q);
-        if (!look(l, &c, walked)) break;
-        if (!out_of_time(l, looked)) continue;
-        l->more = l->partial = true;
-        break;
+    bool up = l->f->oldest_first;
+    for (bool on = true; on;) {
+        stretch rest = up ? (stretch){l->at + 1, INT64_MAX} : (stretch){0, l->at - 1};
+        if (l->named && !narrow(l, walked, &rest)) break;
+        on = walk_rows(l, walked, rest) && l->named;
+        if (on) l->at = up ? rest.high : rest.low;
     }
-    query_end(&q);
     if (l->r->c->rc != SQLITE_INTERRUPT) return;
     l->more = l->partial = true; /* cut while it looked for the next one */
     conn_clear(l->r->c);
@@ -182,12 +254,19 @@ static void walk(listing *l)
 
 /* ---- the page ------------------------------------------------------------------------------------------------------------ */
 
-static int64_t filter_name(listing *l, const char *name)
+static void want_name(listing *l, seen_kind kind, int64_t id)
+{
+    seen_add(&l->names, kind, id);
+    l->named = true;
+}
+
+static int64_t filter_name(listing *l, seen_kind kind, const char *name)
 {
     if (!name) return 0;
     l->by_body = true;
     int64_t id = name[0] ? name_find(l->r->c, name) : 0;
     if (!id && name[0]) l->impossible = true;
+    if (id) want_name(l, kind, id);
     return id;
 }
 
@@ -224,9 +303,11 @@ static pawl_status read_filter(listing *l, pawl_error *err)
     if (!known) return err_set(err, PAWL_INVALID, "no task can be in state \"%s\"", f->state);
     if (f->unresolved && l->want.from == FROM_ALL) l->want.from = FROM_FAILED;
     if (f->unresolved && l->want.from != FROM_FAILED) l->impossible = true;
-    l->type_id = filter_name(l, f->type);
-    l->queue_id = filter_name(l, f->queue);
-    l->tenant_id = filter_name(l, f->tenant);
+    l->type_id = filter_name(l, SEEN_TYPE, f->type);
+    l->queue_id = filter_name(l, SEEN_QUEUE, f->queue);
+    l->tenant_id = filter_name(l, SEEN_TENANT, f->tenant);
+    if (l->want.state == PAWL_CANCELLED) want_name(l, SEEN_CANCELLED, 0);
+    if (f->key) l->named = false; /* few have it */
     if (f->since_us || f->until_us || f->key) l->by_body = true;
     l->at = f->oldest_first ? 0 : INT64_MAX;
     if (f->cursor && !pawl_id_parse(f->cursor, &l->at))

@@ -7,6 +7,7 @@
 
 static void ask_holder(tx *t, pawl_op *op, const task_row *row)
 {
+    known_drop(t->c, row->id);
     query q = query_on(t->c, SQL_leased_cancel);
     put_int(&q, row->id);
     query_run(&q);

@@ -47,40 +47,41 @@ SELECT m.text FROM pawl_node n JOIN pawl_name m ON m.id = n.name_id WHERE n.id =
 SELECT n.alive, h.boot_id, h.expires_us FROM pawl_node n LEFT JOIN pawl_heartbeat h ON h.node = n.id WHERE n.id = ?;
 
 -- name: list_all_up
-SELECT id, 0, 0, 0 FROM pawl_body WHERE id > ? ORDER BY id;
+SELECT id, 0, 0, 0, type_id, queue_id, coalesce(tenant_id, 0), created_us FROM pawl_body WHERE id BETWEEN ? AND ? ORDER BY id;
 
 -- name: list_all_down
-SELECT id, 0, 0, 0 FROM pawl_body WHERE id < ? ORDER BY id DESC;
+SELECT id, 0, 0, 0, type_id, queue_id, coalesce(tenant_id, 0), created_us FROM pawl_body WHERE id BETWEEN ? AND ?
+ORDER BY id DESC;
 
 -- name: list_live_up
-SELECT id, state, run_at_us, failures FROM pawl_live WHERE id > ? ORDER BY id;
+SELECT id, state, run_at_us, failures FROM pawl_live WHERE id BETWEEN ? AND ? ORDER BY id;
 
 -- name: list_live_down
-SELECT id, state, run_at_us, failures FROM pawl_live WHERE id < ? ORDER BY id DESC;
+SELECT id, state, run_at_us, failures FROM pawl_live WHERE id BETWEEN ? AND ? ORDER BY id DESC;
 
 -- name: list_leased_up
-SELECT id, 3, node, 0 FROM pawl_leased WHERE id > ? ORDER BY id;
+SELECT id, 3, node, 0 FROM pawl_leased WHERE id BETWEEN ? AND ? ORDER BY id;
 
 -- name: list_leased_down
-SELECT id, 3, node, 0 FROM pawl_leased WHERE id < ? ORDER BY id DESC;
+SELECT id, 3, node, 0 FROM pawl_leased WHERE id BETWEEN ? AND ? ORDER BY id DESC;
 
 -- name: list_done_up
-SELECT id, state, 0, 0 FROM pawl_done WHERE id > ? ORDER BY id;
+SELECT id, state, 0, 0 FROM pawl_done WHERE id BETWEEN ? AND ? ORDER BY id;
 
 -- name: list_done_down
-SELECT id, state, 0, 0 FROM pawl_done WHERE id < ? ORDER BY id DESC;
+SELECT id, state, 0, 0 FROM pawl_done WHERE id BETWEEN ? AND ? ORDER BY id DESC;
 
 -- name: list_failed_up
-SELECT id, state, resolved_us IS NOT NULL, 0 FROM pawl_failed WHERE id > ? ORDER BY id;
+SELECT id, state, resolved_us IS NOT NULL, 0 FROM pawl_failed WHERE id BETWEEN ? AND ? ORDER BY id;
 
 -- name: list_failed_down
-SELECT id, state, resolved_us IS NOT NULL, 0 FROM pawl_failed WHERE id < ? ORDER BY id DESC;
+SELECT id, state, resolved_us IS NOT NULL, 0 FROM pawl_failed WHERE id BETWEEN ? AND ? ORDER BY id DESC;
 
 -- name: list_key_up
-SELECT task_id, 0, 0, 0 FROM pawl_key WHERE task_id > ? AND key = ? ORDER BY task_id;
+SELECT task_id, 0, 0, 0 FROM pawl_key WHERE task_id BETWEEN ? AND ? AND key = ? ORDER BY task_id;
 
 -- name: list_key_down
-SELECT task_id, 0, 0, 0 FROM pawl_key WHERE task_id < ? AND key = ? ORDER BY task_id DESC;
+SELECT task_id, 0, 0, 0 FROM pawl_key WHERE task_id BETWEEN ? AND ? AND key = ? ORDER BY task_id DESC;
 
 -- name: list_live_one
 SELECT state, run_at_us, failures FROM pawl_live WHERE id = ?;
@@ -99,6 +100,12 @@ SELECT min(min_id) FROM pawl_born_hour WHERE hour >= ?;
 
 -- name: list_until
 SELECT max(max_id) FROM pawl_born_hour WHERE hour <= ?;
+
+-- name: seen_up
+SELECT block, names FROM pawl_seen WHERE level = ? AND block BETWEEN ? AND ? ORDER BY block;
+
+-- name: seen_down
+SELECT block, names FROM pawl_seen WHERE level = ? AND block BETWEEN ? AND ? ORDER BY block DESC;
 
 -- name: list_body
 SELECT type_id, queue_id, coalesce(tenant_id, 0), created_us, key FROM pawl_body WHERE id = ?;

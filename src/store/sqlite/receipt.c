@@ -12,6 +12,10 @@
 
 enum { HAS_ID = 16, HAS_FENCE = 32, HAS_RUN_AT = 64, HAS_STATE = 128, RESULT = 15 };
 
+/* A damaged receipt may hold any number: distances are reckoned without sign, where nothing overflows. */
+static int64_t distance(int64_t to, int64_t from) { return (int64_t)((uint64_t)to - (uint64_t)from); }
+static int64_t away(int64_t from, int64_t by) { return (int64_t)((uint64_t)from + (uint64_t)by); }
+
 static uint64_t zigzag(int64_t v) { return (uint64_t)v << 1 ^ (uint64_t)(v >> 63); }
 static int64_t unzigzag(uint64_t v) { return (int64_t)(v >> 1) ^ -(int64_t)(v & 1); }
 
@@ -22,7 +26,7 @@ static void write_op(buf *out, const pawl_op *op, int64_t now_us)
     int head = op->result;
     if (op->out_id && op->out_id != op->id) head |= HAS_ID, n += varint_write(bytes + n, (uint64_t)op->out_id);
     if (op->out_fence) head |= HAS_FENCE, n += varint_write(bytes + n, (uint64_t)op->out_fence);
-    if (op->out_run_at_us) head |= HAS_RUN_AT, n += varint_write(bytes + n, zigzag(op->out_run_at_us - now_us));
+    if (op->out_run_at_us) head |= HAS_RUN_AT, n += varint_write(bytes + n, zigzag(distance(op->out_run_at_us, now_us)));
     if (op->out_state) head |= HAS_STATE, bytes[n++] = (char)op->out_state;
     bytes[0] = (char)head;
     buf_add(out, bytes, n);
@@ -70,7 +74,7 @@ static bool read_op(pawl_bytes *in, pawl_op *op, int64_t now_us)
     op->result = (pawl_op_result)(head & RESULT);
     op->out_id = head & HAS_ID ? (pawl_id)id : is_own_id(op) ? op->id : 0;
     op->out_fence = (int64_t)fence;
-    op->out_run_at_us = head & HAS_RUN_AT ? now_us + unzigzag(run_at) : 0;
+    op->out_run_at_us = head & HAS_RUN_AT ? away(now_us, unzigzag(run_at)) : 0;
     op->out_state = (pawl_state)state;
     if (op->kind == PAWL_OP_INSERT && (op->result == PAWL_OP_DONE || op->result == PAWL_OP_REPLACED)) {
         op->u.insert.body->id = op->out_id;

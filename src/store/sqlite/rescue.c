@@ -73,7 +73,7 @@ static bool free_one(tx *t, task_row *row, int blame)
 {
     pawl_execution run = {.outcome = PAWL_ATTEMPT_RESCUED, .started_us = row->started_us, .progress = -1};
     row->rescues++;
-    if (row->mark && blame == BLAME_THE_MARKED_ONE) row->strikes++;
+    if ((row->mark && blame == BLAME_THE_MARKED_ONE) || CANARY(NEIGHBOURS_BLAMED)) row->strikes++;
     task_why why = fate(row);
     pawl_state from = row->state, to = task_move(from, why);
     CHECK(to != PAWL_STATE_NONE);
@@ -128,7 +128,7 @@ pawl_status sqlite_rescue(pawl_store *store, pawl_rescue *call, pawl_error *err)
     call->freed = call->failed = 0;
     victim_get(&t, call->victim, &v);
     bool silent = v.lapsed && v.leases > 0 && v.renewal == call->renewal && call->victim != call->node;
-    if (v.alive && !v.proven_dead && !silent) {
+    if (v.alive && !v.proven_dead && !silent && !CANARY(LIVING_RESCUED)) {
         call->refused = true;
         return tx_abort(&t, what, err);
     }

@@ -72,7 +72,7 @@ static int open_file(const char *path, mode_t mode)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd >= 0) {
-        if (mode != 0600 && fchmod(fd, mode) != 0) mode = 0600;
+        if (mode != 0600) fchmod(fd, mode); /* in vain: it stays ours alone */
         return fd;
     }
     return errno == EEXIST ? open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;

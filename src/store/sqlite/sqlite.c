@@ -132,9 +132,6 @@ static void store_free(sqlite_store *s)
         conn_close(&s->readers[i].conn);
         pthread_mutex_destroy(&s->readers[i].lock);
     }
-#ifdef PAWL_CANARY_PASSIVE_CHECKPOINT
-    conn_close(&s->canary);
-#endif
     conn_close(&s->writer);
     sidecar_close(&s->side);
     tally_done(&s->tally);
@@ -205,9 +202,6 @@ static pawl_status open_to_write(sqlite_store *s, const pawl_store_options *o, c
     if (status == PAWL_OK) status = migrate_judge(s, o, err);
     if (status == PAWL_OK) status = sidecar_open(&s->side, s->allocator, s->path, false, err);
     if (status == PAWL_OK) status = set_up_schema(s, o, err);
-#ifdef PAWL_CANARY_PASSIVE_CHECKPOINT
-    if (status == PAWL_OK) status = conn_open(&s->canary, s->allocator, path, CONN_WRITE, false, err);
-#endif
     if (status) return status;
     conn_version_moved(c);
     s->open_version = c->version;

@@ -7,7 +7,7 @@
     /* apply.sql */ \
     X(begin) X(commit) X(rollback) X(use_wal) X(journal_mode) X(data_version) X(meta_get) X(meta_put) X(name_find) X(name_text) \
     X(name_add) \
-    X(receipt_get) X(receipt_put) X(slot_add) X(born_add) X(rollup_get) X(rollup_put) \
+    X(receipt_get) X(receipt_put) X(slot_add) X(born_add) X(seen_get) X(seen_put) X(rollup_get) X(rollup_put) \
     /* claim.sql */ \
     X(lane_next) X(lane_due) X(lane_future) X(lane_count) \
     /* node.sql */ \
@@ -21,12 +21,12 @@
     X(info_attempts) X(info_attempts_count) X(info_last_error) X(node_name) X(node_pulse) X(list_all_up) X(list_all_down) \
     X(list_live_up) X(list_live_down) X(list_leased_up) X(list_leased_down) X(list_done_up) X(list_done_down) \
     X(list_failed_up) X(list_failed_down) X(list_key_up) X(list_key_down) X(list_live_one) X(list_leased_one) \
-    X(list_done_one) X(list_failed_one) X(list_since) X(list_until) X(list_body) X(trail_audit) X(trail_audit_count) \
-    X(trail_logs) X(nodes_list) X(nodes_count) X(queues_list) X(queues_count) X(rollup_window) \
+    X(list_done_one) X(list_failed_one) X(list_since) X(list_until) X(seen_up) X(seen_down) X(list_body) X(trail_audit) \
+    X(trail_audit_count) X(trail_logs) X(nodes_list) X(nodes_count) X(queues_list) X(queues_count) X(rollup_window) \
     /* sweep.sql */ \
     X(slots_list) X(slot_rows) X(slot_keep) X(slot_drop) X(failed_resolved_rows) X(failed_open_rows) X(failed_expiring) \
     X(failed_queue) X(forget_done) X(forget_failed) X(forget_body) X(forget_key) X(forget_attempts) X(forget_attempt_logs) \
-    X(forget_audit) X(body_key) X(body_oldest) X(body_from) X(audit_walk) X(audit_drop) X(runlog_oldest) X(runlog_drop) \
+    X(forget_audit) X(seen_drop) X(body_key) X(body_oldest) X(body_from) X(audit_walk) X(audit_drop) X(runlog_oldest) X(runlog_drop) \
     X(oplog_oldest) X(oplog_drop) X(nodes_idle) X(nodes_dead) X(node_forget) X(nodes_drop) X(receipts_drop) \
     X(receipts_stray) X(born_drop) X(rollup_oldest) X(rollup_drop) \
     /* task.sql */ \

@@ -95,6 +95,17 @@ static void forget(tx *t, pawl_id id, bool plain, sql_name end)
     run_with(t, SQL_forget_body, id);
 }
 
+/* After the first `count` rows were forgotten; neighbours mostly lie in one block. */
+static void forget_seen(sweeping *s, int count)
+{
+    int64_t last = -1;
+    for (int i = 0; i < count; i++) {
+        int64_t block = s->rows[i].id >> SEEN_BLOCK_SHIFT;
+        if (block != last) seen_forget(s->t->c, s->rows[i].id);
+        last = block;
+    }
+}
+
 /* ---- succeeded and cancelled --------------------------------------------------------------------------------------------- */
 
 static old_row read_old(query *q)
@@ -162,6 +173,7 @@ static void sweep_slot(sweeping *s, pawl_state state, const slot_row *slot, int6
     bool all;
     int count = slot_due(s, state, slot, keep_us, &kept, &all);
     for (int i = 0; i < count; i++) forget(s->t, s->rows[i].id, s->rows[i].plain, SQL_forget_done);
+    forget_seen(s, count);
     removed(s, count);
     slot_after(s, state, slot, &kept, all);
     if (!all) s->call->more = true;
@@ -228,6 +240,7 @@ static void sweep_failed(sweeping *s, sql_name which, int64_t keep_us)
         query_end(&q);
         forget(s->t, s->rows[i].id, false, SQL_forget_failed);
     }
+    forget_seen(s, count);
     removed(s, count);
 }
 

@@ -48,6 +48,9 @@ DELETE FROM pawl_runlog WHERE task_id = ?1 AND id IN (
 -- name: forget_audit
 DELETE FROM pawl_audit WHERE task_id = ?;
 
+-- name: seen_drop
+DELETE FROM pawl_seen WHERE level = ? AND block = ? AND NOT EXISTS (SELECT 1 FROM pawl_body WHERE id BETWEEN ? AND ?);
+
 -- name: body_key
 SELECT key, coalesce(tenant_id, 0), born FROM pawl_body WHERE id = ?;
 

@@ -23,13 +23,14 @@ void tally_done(tally *t)
     alloc_free(t->allocator, t->queues);
     alloc_free(t->allocator, t->nodes);
     alloc_free(t->allocator, t->slots);
+    alloc_free(t->allocator, t->seen);
     alloc_free(t->allocator, t->rollups);
     *t = (tally){0};
 }
 
 void tally_reset(tally *t)
 {
-    t->queues_count = t->nodes_count = t->slots_count = t->rollups_count = 0;
+    t->queues_count = t->nodes_count = t->slots_count = t->rollups_count = t->seen_count = 0;
     t->queue_last = t->rollup_last = t->slot_last = 0;
     t->granted = false;
     t->born_min = t->born_max = 0;
@@ -172,6 +173,7 @@ void tally_finished(tx *x, pawl_id id, pawl_state state)
 {
     slot_tally *slot = slot_of(x, id_ms(id) / HOUR_MS, state);
     if (!slot) return;
+    if (state == PAWL_CANCELLED) tally_seen(x, id, SEEN_CANCELLED, 0);
     if (id < slot->min_id) slot->min_id = id;
     if (id > slot->max_id) slot->max_id = id;
 }
@@ -188,11 +190,14 @@ static void flush_slot(tx *x, const slot_tally *slot)
     query_run(&q);
 }
 
-void tally_born(tx *x, pawl_id id)
+void tally_born(tx *x, const task_row *row, int64_t tenant_id)
 {
     tally *t = x->t;
-    if (!t->born_max || id < t->born_min) t->born_min = id;
-    if (id > t->born_max) t->born_max = id;
+    if (!t->born_max || row->id < t->born_min) t->born_min = row->id;
+    if (row->id > t->born_max) t->born_max = row->id;
+    tally_seen(x, row->id, SEEN_QUEUE, row->queue_id);
+    tally_seen(x, row->id, SEEN_TYPE, row->type_id);
+    if (tenant_id) tally_seen(x, row->id, SEEN_TENANT, tenant_id);
 }
 
 static void flush_born(tx *x)
@@ -203,6 +208,27 @@ static void flush_born(tx *x)
     put_int(&q, x->t->born_min);
     put_int(&q, x->t->born_max);
     query_run(&q);
+}
+
+/* ---- names in stretches of ids ------------------------------------------------------------------------------------------- */
+
+/* A block that is not among the last few may get a second entry: they are merged when they are written. */
+static seen_tally *seen_of(tx *x, int64_t block)
+{
+    tally *t = x->t;
+    for (int i = t->seen_count - 1; i >= 0 && i >= t->seen_count - 4; i--)
+        if (t->seen[i].block == block) return &t->seen[i];
+    seen_tally *grown = room_for_one(x, t->seen, t->seen_count, &t->seen_room, sizeof *grown);
+    if (!grown) return NULL;
+    t->seen = grown;
+    grown[t->seen_count] = (seen_tally){.block = block};
+    return &grown[t->seen_count++];
+}
+
+void tally_seen(tx *x, pawl_id id, seen_kind kind, int64_t name_id)
+{
+    seen_tally *seen = seen_of(x, id >> SEEN_BLOCK_SHIFT);
+    if (seen) seen_add(&seen->set, kind, name_id);
 }
 
 /* ---- rollups ------------------------------------------------------------------------------------------------------------- */
@@ -276,6 +302,7 @@ void tally_flush(tx *x)
     for (int i = 0; i < t->queues_count; i++) flush_queue(x, &t->queues[i]);
     for (int i = 0; i < t->slots_count; i++) flush_slot(x, &t->slots[i]);
     flush_born(x);
+    for (int i = 0; i < t->seen_count; i++) seen_put(x->c, t->seen[i].block, &t->seen[i].set);
     for (int i = 0; i < t->rollups_count; i++) flush_rollup(x, &t->rollups[i]);
     for (int i = 0; i < t->nodes_count; i++) flush_node(x, &t->nodes[i]);
 }

@@ -3,6 +3,7 @@
 #define STORE_SQLITE_TALLY_H
 
 #include "store/sqlite/histogram.h"
+#include "store/sqlite/seen.h"
 #include <pawl/store.h>
 
 typedef enum rollup_outcome {
@@ -43,6 +44,11 @@ typedef struct rollup_tally {
     histogram wait, run;
 } rollup_tally;
 
+typedef struct seen_tally {
+    int64_t block;
+    seen_set set;
+} seen_tally;
+
 #define TALLY_CHAINS 64
 
 typedef struct tally {
@@ -55,12 +61,15 @@ typedef struct tally {
     int slots_count, slots_room, slot_last;
     rollup_tally *rollups;
     int rollups_count, rollups_room, rollup_last;
+    seen_tally *seen;
+    int seen_count, seen_room;
     int chains[TALLY_CHAINS];   /* heads of chains of rollups */
     bool granted;               /* a lease was granted to the transaction's node */
     pawl_id born_min, born_max; /* ids that were inserted; born_max 0: none */
 } tally;
 
 struct tx;
+struct task_row;
 
 void tally_init(tally *t, const pawl_allocator *a);
 void tally_done(tally *t);
@@ -72,8 +81,9 @@ bool tally_paused(struct tx *x, int64_t queue_id);
 void tally_pause(struct tx *x, int64_t queue_id, bool paused);
 int64_t tally_plan(struct tx *x, int64_t queue_id, int by); /* unfinished tasks stored and planned, with these */
 void tally_lease(struct tx *x, int64_t node, int by);
-void tally_born(struct tx *x, pawl_id id);
-void tally_finished(struct tx *x, pawl_id id, pawl_state state); /* SUCCEEDED or CANCELLED */
+void tally_born(struct tx *x, const struct task_row *row, int64_t tenant_id); /* a body was inserted; tenant_id 0: none */
+void tally_seen(struct tx *x, pawl_id id, seen_kind kind, int64_t name_id);   /* a task that has this name */
+void tally_finished(struct tx *x, pawl_id id, pawl_state state);              /* SUCCEEDED or CANCELLED */
 void tally_count(struct tx *x, int64_t queue_id, int64_t type_id, rollup_outcome outcome);
 /* With its times: how long the run waited after it fell due, and how long it took. */
 void tally_run(struct tx *x, int64_t queue_id, int64_t type_id, rollup_outcome outcome, const pawl_execution *run,

@@ -17,6 +17,7 @@ static const char json_type[] = "application/json";
 
 bool leased_get(conn *c, pawl_id id, task_row *row)
 {
+    if (known_get(c, id, row)) return true;
     query q = query_on(c, SQL_leased_get);
     put_int(&q, id);
     if (!query_row(&q)) return false;
@@ -109,13 +110,14 @@ void leased_put(tx *t, const task_row *row)
     put_counters(&q, row);
     put_int(&q, row->strikes);
     put_int(&q, row->level);
-    query_run(&q);
+    if (query_run(&q)) known_put(t->c, row);
     tally_state(t, row->queue_id, PAWL_LEASED, 1);
     tally_lease(t, row->node, 1);
 }
 
 void leased_drop(tx *t, const task_row *row)
 {
+    known_drop(t->c, row->id);
     query q = query_on(t->c, SQL_leased_drop);
     put_int(&q, row->id);
     query_run(&q);
@@ -210,7 +212,7 @@ void end_put(tx *t, const task_row *row, const task_end *end)
     static const pawl_execution nothing = {.progress = -1};
     const pawl_execution *run = end->run ? end->run : &nothing;
     bool ran = run->outcome != PAWL_ATTEMPT_NONE;
-    int64_t log_id = ran ? runlog_put(t, row->id, row->runs + 1, run) : 0;
+    int64_t log_id = ran && !CANARY(LOG_DROPPED) ? runlog_put(t, row->id, row->runs + 1, run) : 0;
     query q = query_on(t->c, end->to == PAWL_FAILED ? SQL_failed_put : SQL_done_put);
     put_int(&q, row->id);
     put_int(&q, end->to);
@@ -260,7 +262,7 @@ static void body_stand_in(tx *t, const task_row *row)
     put_int(&q, PAWL_PENDING);
     put_int(&q, row->level);
     query_run(&q);
-    tally_born(t, row->id);
+    tally_born(t, row, 0);
 }
 
 void unreadable_put(tx *t, const task_row *row)

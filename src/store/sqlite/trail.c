@@ -16,6 +16,7 @@ static void parse_line(reading *r, const char *from, const char *end, pawl_log_l
     char *after;
     line->at_us = strtoll(from, &after, 10);
     line->level = after + 1 < end ? (pawl_level)(after[1] - '0') : PAWL_INFO;
+    if (line->level < PAWL_DEBUG || line->level > PAWL_ERROR) line->level = PAWL_INFO;
     const char *start = after + 3 < end ? after + 3 : end;
     line->text = pawl_arena_bytes(r->arena, start, (size_t)(end - start));
     if (!line->text) r->no_memory = true;
@@ -39,9 +40,9 @@ static void add_log(reading *r, pawl_trail *trail, int attempt, const char *text
 {
     pawl_log_line *lines = more_lines(r, trail, count_lines(text));
     if (!lines) return;
-    int sequence = 0;
-    for (const char *newline; (newline = strchr(text, '\n')); text = newline + 1) {
-        lines[trail->lines_count] = (pawl_log_line){.attempt = attempt, .sequence = ++sequence};
+    int sequence = 1;
+    for (const char *newline; (newline = strchr(text, '\n')); text = newline + 1, sequence++) {
+        lines[trail->lines_count] = (pawl_log_line){.attempt = attempt, .sequence = sequence};
         parse_line(r, text, newline, &lines[trail->lines_count++]);
     }
     trail->lines = lines;

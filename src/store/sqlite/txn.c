@@ -25,13 +25,14 @@ static void roll_back(conn *c)
 {
     conn_roll_back(c);
     names_clear(&c->names);
+    known_clear(c);
 }
 
 /* Another process may have migrated the store since the last look. */
 static pawl_status check_schema(sqlite_store *s, pawl_error *err)
 {
     conn *c = &s->writer;
-    if (!conn_version_moved(c)) return PAWL_OK;
+    if (!conn_version_moved(c) || CANARY(SCHEMA_UNSEEN)) return PAWL_OK;
     atomic_store(&s->seen_version, c->version);
     pawl_status status = migrate_check(c, s->path, err);
     if (status) c->version = -1; /* look again next time */
@@ -60,7 +61,7 @@ pawl_status tx_begin(sqlite_store *s, tx *t, const char *what, pawl_error *err)
     tally_reset(&s->tally);
     *t = (tx){.s = s, .c = c, .t = &s->tally};
     t->now_us = s->clock.wall_us(s->clock.ctx);
-    t->boot_us = s->clock.boot_us(s->clock.ctx);
+    t->boot_us = CANARY(EXPIRY_BY_WALL) ? t->now_us : s->clock.boot_us(s->clock.ctx);
     return PAWL_OK;
 }
 
@@ -82,7 +83,7 @@ bool tx_flush(tx *t)
 
 static pawl_status commit_failed(tx *t, const char *what, pawl_error *err)
 {
-    if ((t->c->rc & 0xff) == SQLITE_BUSY) return tx_abort(t, what, err);
+    if ((t->c->rc & 0xff) == SQLITE_BUSY || CANARY(COMMIT_DENIED)) return tx_abort(t, what, err);
     err_set(err, PAWL_UNKNOWN,
             "could not %s \"%s\": the commit failed (%s), and whether it took effect shows when it is repeated", what, t->s->path,
             t->c->why);
@@ -98,7 +99,7 @@ pawl_status tx_commit(tx *t, const char *what, bool wake, pawl_error *err)
     query q = query_on(t->c, SQL_commit);
     if (!q.st) return tx_abort(t, what, err);
     if (!query_run(&q)) return commit_failed(t, what, err);
-    if (wake && !sidecar_alone(&s->side)) sidecar_touch(&s->side);
+    if (wake && !sidecar_alone(&s->side) && !CANARY(WAL_ONLY)) sidecar_touch(&s->side);
     ckpt_after_commit(s);
     leave(s);
     return PAWL_OK;

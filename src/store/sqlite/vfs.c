@@ -6,15 +6,22 @@
  * the writer lock, readers get READERS_WAIT_US and no more. And if the writer lock cannot be had in time, xShmLock answers an
  * I/O error instead of SQLITE_BUSY, which ends the checkpoint with an error: it is never demoted.
  *
+ * And it gathers what is written to the WAL. SQLite writes each frame in two calls, 24 bytes and a page, thousands of them for a large
+ * commit; what follows on each other leaves in one. All of it is written before anything is synced, read, cut or asked of the file,
+ * so nobody can tell: a frame counts only once it is synced (synchronous=FULL) and the WAL index, in shared memory, says so. On a disk
+ * whose sectors may be torn SQLite syncs before the last frames of a commit, so there nothing is gathered.
+ *
  * Everything else goes straight to the VFS that is the default at that moment.
  */
 #include "store/sqlite/vfs.h"
 #include "store/sqlite/conn.h"
 #include <pthread.h>
+#include <string.h>
 #include <time.h>
 
 #define READERS_WAIT_US (50 * PAWL_MILLISECOND)
-#define WRITER_LOCK 0 /* its place among the locks of the WAL index */
+#define WRITER_LOCK 0           /* its place among the locks of the WAL index */
+#define GATHERED_MAX (64 << 10) /* SQLite writes less than 128 KiB in one call */
 
 static sqlite3_vfs *system_vfs(void) { return sqlite3_vfs_find(NULL); }
 
@@ -22,25 +29,69 @@ static sqlite3_file *real(sqlite3_file *f) { return ((shim_file *)f)->real; }
 
 /* ---- the file ------------------------------------------------------------------------------------------------------------ */
 
-static int file_close(sqlite3_file *f)
+/* Writes what was gathered. If that fails it is forgotten: SQLite writes those frames anew. */
+static int scatter(shim_file *file)
 {
-    sqlite3_file *r = real(f);
-    int rc = r->pMethods ? r->pMethods->xClose(r) : SQLITE_OK;
-    sqlite3_free(r);
-    f->pMethods = NULL;
-    return rc;
+    int n = file->gathered_len;
+    file->gathered_len = 0;
+    return n ? file->real->pMethods->xWrite(file->real, file->gathered, n, file->gathered_at) : SQLITE_OK;
 }
 
-static int file_read(sqlite3_file *f, void *to, int n, sqlite3_int64 at) { return real(f)->pMethods->xRead(real(f), to, n, at); }
+static int file_close(sqlite3_file *f)
+{
+    shim_file *file = (shim_file *)f;
+    sqlite3_file *r = real(f);
+    int written = r->pMethods ? scatter(file) : SQLITE_OK;
+    int rc = r->pMethods ? r->pMethods->xClose(r) : SQLITE_OK;
+    sqlite3_free(file->gathered);
+    sqlite3_free(r);
+    f->pMethods = NULL;
+    return written ? written : rc;
+}
+
+static int file_read(sqlite3_file *f, void *to, int n, sqlite3_int64 at)
+{
+    int rc = scatter((shim_file *)f);
+    return rc ? rc : real(f)->pMethods->xRead(real(f), to, n, at);
+}
+
+static bool may_gather(shim_file *file, int n)
+{
+    if (!file->gathers || n > GATHERED_MAX) return false;
+    if (!file->gathered) file->gathered = sqlite3_malloc(GATHERED_MAX);
+    return file->gathered;
+}
 
 static int file_write(sqlite3_file *f, const void *from, int n, sqlite3_int64 at)
 {
-    return real(f)->pMethods->xWrite(real(f), from, n, at);
+    shim_file *file = (shim_file *)f;
+    bool gather = may_gather(file, n), follows = at == file->gathered_at + file->gathered_len;
+    int rc = gather && follows && file->gathered_len + n <= GATHERED_MAX ? SQLITE_OK : scatter(file);
+    if (rc || !gather) return rc ? rc : real(f)->pMethods->xWrite(real(f), from, n, at);
+    if (file->gathered_len == 0) file->gathered_at = at;
+    memcpy(file->gathered + file->gathered_len, from, (size_t)n);
+    file->gathered_len += n;
+    return SQLITE_OK;
 }
 
-static int file_truncate(sqlite3_file *f, sqlite3_int64 size) { return real(f)->pMethods->xTruncate(real(f), size); }
-static int file_sync(sqlite3_file *f, int flags) { return real(f)->pMethods->xSync(real(f), flags); }
-static int file_size(sqlite3_file *f, sqlite3_int64 *size) { return real(f)->pMethods->xFileSize(real(f), size); }
+static int file_truncate(sqlite3_file *f, sqlite3_int64 size)
+{
+    int rc = scatter((shim_file *)f);
+    return rc ? rc : real(f)->pMethods->xTruncate(real(f), size);
+}
+
+static int file_sync(sqlite3_file *f, int flags)
+{
+    int rc = scatter((shim_file *)f);
+    return rc ? rc : real(f)->pMethods->xSync(real(f), flags);
+}
+
+static int file_size(sqlite3_file *f, sqlite3_int64 *size)
+{
+    int rc = scatter((shim_file *)f);
+    return rc ? rc : real(f)->pMethods->xFileSize(real(f), size);
+}
+
 static int file_lock(sqlite3_file *f, int level) { return real(f)->pMethods->xLock(real(f), level); }
 static int file_unlock(sqlite3_file *f, int level) { return real(f)->pMethods->xUnlock(real(f), level); }
 static int file_reserved(sqlite3_file *f, int *out) { return real(f)->pMethods->xCheckReservedLock(real(f), out); }
@@ -100,6 +151,7 @@ static int vfs_open(sqlite3_vfs *v, const char *path, sqlite3_file *f, int flags
     if (rc == SQLITE_OK) {
         int version = file->real->pMethods->iVersion;
         f->pMethods = &methods[(version > 3 ? 3 : version) - 1];
+        file->gathers = (flags & SQLITE_OPEN_WAL) && (file_traits(f) & SQLITE_IOCAP_POWERSAFE_OVERWRITE);
     } else {
         file_close(f);
     }
@@ -191,7 +243,7 @@ void vfs_checkpoint_end(shim_file *file) { file->checkpointing = false; }
 
 int vfs_checkpoint_busy(shim_file *file)
 {
-    if (file->writer_lock && mono_us() >= file->readers_until_us) return 0;
+    if ((file->writer_lock || CANARY(CHECKPOINT_DEMOTED)) && mono_us() >= file->readers_until_us) return 0;
     nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
     return 1;
 }

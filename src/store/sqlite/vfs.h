@@ -13,6 +13,10 @@ typedef struct shim_file {
     bool writer_lock;         /* the checkpoint has the writer lock */
     int64_t writer_until_us;  /* how long to wait for it */
     int64_t readers_until_us; /* and then for readers */
+    bool gathers;             /* a WAL: writes are gathered */
+    char *gathered;
+    int gathered_len;
+    sqlite3_int64 gathered_at; /* where they belong */
 } shim_file;
 
 const char *vfs_name(void); /* registers it at the first call; NULL: no memory */

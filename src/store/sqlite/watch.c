@@ -110,7 +110,7 @@ void sqlite_watch_check(pawl_store *store, bool *changed, int64_t *again_us)
         bool wal = drain(w);
         watch_wal(s);
         bool sure = look(s, changed);
-        plan_again(w, wal || !sure);
+        plan_again(w, (wal && !CANARY(WAL_ONLY)) || !sure);
         if (w->again_us) *again_us = w->again_us;
     }
     pthread_mutex_unlock(&s->watch_lock);

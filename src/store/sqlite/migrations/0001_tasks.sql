@@ -220,6 +220,14 @@ CREATE TABLE pawl_born_hour (
     max_id INTEGER NOT NULL
 );
 
+-- Which names the tasks of a stretch of ids have: two bits each. Level 1 are blocks of 2^30 ids, level 2 spans of 2^38. See seen.h.
+CREATE TABLE pawl_seen (
+    level INTEGER NOT NULL,
+    block INTEGER NOT NULL,
+    names BLOB NOT NULL,
+    PRIMARY KEY (level, block)
+) WITHOUT ROWID;
+
 -- Where retention finds done rows: those that finished in one slot of time, apart by the hour their id was drawn in.
 CREATE TABLE pawl_done_slot (
     slot     INTEGER NOT NULL,
