@@ -223,12 +223,13 @@ static void back_to_front(pool *p, pawl_run *run)
     p->queued++;
 }
 
-/* Under the lock: a worker that has not begun another run since the last look loses the rest. true: it has some left. */
+/* Under the lock: a worker that has not begun another run since the last look loses the rest, and what it has to report. true: it may
+ * yet. */
 static bool look_at_worker(pool *p, worker *w, input ***last)
 {
     int next = atomic_load(&w->next), seen = w->seen_next;
     w->seen_next = next;
-    if (next >= w->count) return false;
+    if (next >= w->count && !atomic_load(&w->outcomes)) return false;
     if (next != seen) return true;
     next = atomic_exchange(&w->next, POOL_TAKE);
     for (int i = w->count - 1; i >= next; i--) {

@@ -73,6 +73,7 @@ static void lists(void **state)
         pawl_page *page;
         ok(pawl_list(w->p, &cases[c].filter, &page, &w->err));
         if (page->count != cases[c].count) fail_msg("case %zu: %zu tasks", c, page->count);
+        for (size_t i = 0; i < page->count; i++) assert_string_equal(page->tasks[i]->content_type, "application/json");
         assert_null(page->next);
         pawl_page_free(page);
     }

@@ -285,6 +285,7 @@ static void a_stop_waits_for_what_is_under_way(void **state)
     d->hold = 1u << CORE_LEAVE;
     drive_answer_held(d, 0, true, PAWL_OK);
     assert_int_equal(d->stopped, 0);
+    core_stop(d->core, drive_now(d), PAWL_DAY, PAWL_DAY); /* it is as good as gone */
     d->hold = 0;
     drive_answer_held(d, 0, true, PAWL_OK);
     assert_int_equal(d->stopped, 1);

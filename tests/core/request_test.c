@@ -35,9 +35,9 @@ static void a_taken_id_is_drawn_anew_and_the_rest_is_stored_once(void **state)
     drive_dispatch(d, "t", NULL, 0);
     pawl_id taken = d->answers[0].id;
     core_request *r = bulk(d, 3, "default");
-    pawl_body_free(alloc_default(), r->ops[1].u.insert.body);
-    r->ops[1] = insert("default", "k");
-    r->ops[2].id = taken; /* which nobody said might be */
+    pawl_body_free(alloc_default(), r->ops[2].u.insert.body);
+    r->ops[2] = insert("default", "k");
+    r->ops[1].id = taken; /* which nobody said might be */
     d->events[PAWL_EVENT_DISPATCHED] = 0;
     submit(d, r);
     assert_int_equal(d->answers_count, 2);

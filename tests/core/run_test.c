@@ -34,6 +34,7 @@ static void a_task_that_is_ready_is_cancelled_without_running(void **state)
     assert_int_equal(d->answers[d->answers_count - 1].result, PAWL_OP_ASKED);
     assert_int_equal(drive_state(d, id), PAWL_CANCELLED);
     assert_false(core_holds(d->core, id, NULL));
+    assert_true(core_holds(d->core, d->runs[0]->body->id, NULL));
     while (d->runs_count > 0) drive_end(d, 0, ok);
     assert_int_equal(d->settled_count, 402);
 }
@@ -336,6 +337,47 @@ static void what_is_taken_back_after_its_cancel_never_runs(void **state)
     while (d->runs_count > 0) drive_end(d, 0, ok);
 }
 
+static void what_is_taken_back_does_not_pass_the_urgent(void **state)
+{
+    drive *d = drive_begin(state, (core_config){.surplus = 100}, (core_queue_config){.workers = 1});
+    pawl_body body = {.type = "t", .queue = "default", .tenant = "", .priority = -5};
+    hand_out_ahead(d);
+    core_task *first = take_back(d); /* and with that nothing is handed out ahead any more */
+    drive_go(d);
+    drive_submit(d, (pawl_op){.kind = PAWL_OP_INSERT, .u.insert.body = pawl_body_copy(alloc_default(), &body)});
+    core_task *second = take_back(d);
+    drive_go(d);
+    while (d->runs_count > 1) drive_end(d, 1, ok);
+    drive_end(d, 0, ok);
+    assert_int_equal(d->runs[0]->body->priority, -5);
+    drive_end(d, 0, ok);
+    assert_ptr_equal(d->runs[0], second);
+    drive_end(d, 0, ok);
+    assert_ptr_equal(d->runs[0], first);
+    drive_end(d, 0, ok);
+}
+
+static void what_is_taken_back_in_a_pause_or_without_a_lease_goes_back_to_the_store(void **state)
+{
+    drive *d = drive_begin(state, (core_config){.surplus = 100}, (core_queue_config){.workers = 1});
+    hand_out_ahead(d);
+    pawl_id id = d->runs[d->runs_count - 1]->body->id;
+    drive_submit(d, (pawl_op){.kind = PAWL_OP_QUEUE, .u.queue = {.queue = "default", .pause = true}});
+    take_back(d);
+    drive_go(d);
+    assert_int_equal(drive_state(d, id), PAWL_PENDING);
+
+    id = d->runs[d->runs_count - 1]->body->id;
+    d->fail_before = ~0u;
+    drive_advance(d, 31 * PAWL_SECOND);
+    assert_int_equal(d->stops[d->stops_count - 1], PAWL_STOP_LEASE_LOST);
+    d->fail_before = 0;
+    take_back(d);
+    drive_advance(d, 10 * PAWL_SECOND);
+    assert_int_equal(drive_state(d, id), PAWL_PENDING);
+    while (d->runs_count > 0) drive_end(d, 0, ok);
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, drive_finish)
 
 int main(void)
@@ -355,6 +397,8 @@ int main(void)
         TEST(what_is_taken_back_is_ready_again),
         TEST(what_is_taken_back_in_a_stop_goes_back_to_the_store),
         TEST(what_is_taken_back_after_its_cancel_never_runs),
+        TEST(what_is_taken_back_does_not_pass_the_urgent),
+        TEST(what_is_taken_back_in_a_pause_or_without_a_lease_goes_back_to_the_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
