@@ -727,18 +727,6 @@ typedef struct pawl_nodes {
 PAWL_API pawl_status pawl_get_nodes(pawl *p, pawl_nodes **out, pawl_error *err);
 PAWL_API void pawl_nodes_free(pawl_nodes *nodes);
 
-typedef struct pawl_health {
-    bool started, store_ok, healthy;
-    int64_t store_latency_us; /* of the last commit */
-    int64_t loop_lag_us;      /* how late the engine's thread is; large = stuck */
-    int64_t lease_left_us;    /* 0: holds no lease */
-    int64_t running, ready, unanswered, stuck, long_running, outcomes_waiting;
-    int64_t commits; /* transactions that changed the store, since the handle was opened */
-    char text[256];  /* what a person should know; empty when healthy */
-} pawl_health;
-
-PAWL_API pawl_status pawl_get_health(pawl *p, pawl_health *out, pawl_error *err);
-
 /* ---------------------------------------------------------------------------------------------------------------------------
  * Events
  */
@@ -785,6 +773,22 @@ PAWL_API bool pawl_next_event(pawl_subscription *s, int64_t timeout_us, pawl_eve
 /* A descriptor that is readable while events wait, for poll and epoll. Do not read from it. */
 PAWL_API int pawl_subscription_fd(pawl_subscription *s);
 PAWL_API void pawl_unsubscribe(pawl_subscription *s);
+
+/* ---------------------------------------------------------------------------------------------------------------------------
+ * Health
+ */
+typedef struct pawl_health {
+    bool started, store_ok, healthy;
+    int64_t store_latency_us; /* of the last commit */
+    int64_t loop_lag_us;      /* how late the engine's thread is; large = stuck */
+    int64_t lease_left_us;    /* 0: holds no lease */
+    int64_t running, ready, unanswered, stuck, long_running, outcomes_waiting;
+    int64_t commits;                  /* transactions that changed the store, since the handle was opened */
+    int64_t events[PAWL_EVENT_COUNT]; /* how often each happened at this node since then, whether anybody subscribed or not */
+    char text[256];                   /* what a person should know; empty when healthy */
+} pawl_health;
+
+PAWL_API pawl_status pawl_get_health(pawl *p, pawl_health *out, pawl_error *err);
 
 /* ---------------------------------------------------------------------------------------------------------------------------
  * Upkeep

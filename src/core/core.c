@@ -301,6 +301,7 @@ static void cut_copy(char *to, size_t size, const char *from)
 void engine_event(core *c, pawl_event_kind kind, const pawl_body *body, int attempt, int64_t fence, int64_t value,
                   const char *text)
 {
+    c->counts[kind]++;
     if (!c->events_wanted) return;
     core_event_node *node = event_node(c, CORE_EVENT);
     if (!node) return;
@@ -622,6 +623,7 @@ void core_numbers_get(const core *c, core_time now, core_numbers *out)
     out->stuck = c->stuck;
     out->long_running = c->long_running;
     out->outcomes_waiting = c->ended;
+    memcpy(out->events, c->counts, sizeof out->events);
 }
 
 int core_queues(const core *c) { return c->queues_count; }

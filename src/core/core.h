@@ -302,6 +302,7 @@ typedef struct core_numbers {
     bool store_ok;
     int64_t node, lease_left_us, store_latency_us;
     int64_t running, ready, unanswered, stuck, long_running, outcomes_waiting;
+    int64_t events[PAWL_EVENT_COUNT];
 } core_numbers;
 
 void core_numbers_get(const core *c, core_time now, core_numbers *out);

@@ -100,7 +100,8 @@ struct core {
     rng random;
     core_mode mode;
     bool events_wanted;
-    bool holding; /* between core_hold and core_go */
+    int64_t counts[PAWL_EVENT_COUNT]; /* of events, wanted or not */
+    bool holding;                     /* between core_hold and core_go */
 
     /* Actions on their way out. */
     list acts;

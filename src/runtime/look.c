@@ -285,6 +285,7 @@ static void fill_health(runtime *rt, pawl_health *h, char *store_error, size_t s
     h->long_running = n.long_running;
     h->outcomes_waiting = n.outcomes_waiting;
     h->commits = rt->commits;
+    memcpy(h->events, n.events, sizeof h->events);
 }
 
 pawl_status look_health(runtime *rt, pawl_health *out, pawl_error *err)

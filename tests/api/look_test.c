@@ -174,11 +174,15 @@ static void stats_nodes_health(void **state)
     assert_int_equal(health.running, 1);
     assert_true(health.lease_left_us > 0);
     assert_string_equal(health.text, "");
+    int64_t succeeded = health.events[PAWL_EVENT_SUCCEEDED], started = health.events[PAWL_EVENT_STARTED];
+    assert_true(started > 0);
     gate_open(&s.leave);
     await(w, running, PAWL_SUCCEEDED);
     ok(pawl_stop(w->p, &w->err));
     ok(pawl_get_health(w->p, &health, &w->err));
     assert_false(health.started);
+    assert_int_equal(health.events[PAWL_EVENT_SUCCEEDED], succeeded + 1);
+    assert_int_equal(health.events[PAWL_EVENT_STARTED], started);
 }
 
 static void why(void **state)
