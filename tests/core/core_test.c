@@ -187,6 +187,10 @@ static void past_its_own_deadline_runs_are_told_and_nothing_starts(void **state)
     drive_advance(d, 31 * PAWL_SECOND);
     assert_int_equal(d->stops_count, 1);
     assert_int_equal(d->stops[0], PAWL_STOP_LEASE_LOST);
+    core_numbers n;
+    core_numbers_get(d->core, drive_now(d), &n);
+    assert_int_equal(n.lease_left_us, 0);
+    assert_false(n.store_ok);
     d->fail_before = 0;
     drive_advance(d, 20 * PAWL_SECOND);
     drive_dispatch(d, "t", NULL, 0);

@@ -144,6 +144,7 @@ void drive_go(drive *d)
         switch (a.kind) {
         case CORE_CALL: carry_out(d, a.call); break;
         case CORE_RUN: d->runs[d->runs_count++] = a.task; break;
+        case CORE_RECALL: d->recalls++; break;
         case CORE_STOP_RUN:
             d->stopped_ids[d->stops_count] = a.task->body->id;
             d->stops[d->stops_count++] = a.reason;

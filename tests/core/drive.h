@@ -38,6 +38,7 @@ typedef struct drive {
     drive_settled settled[DRIVE_MAX];
     int settled_count;
     int drained, stopped, stuck;
+    int recalls; /* CORE_RECALL: the test calls core_recalled, or not */
     int calls[CORE_CALL_KINDS];
     core_call *held[16]; /* calls held back, see hold */
     int held_count;

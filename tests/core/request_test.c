@@ -320,6 +320,25 @@ static void the_narrowest_audit_level_counts(void **state)
     }
 }
 
+/* A claim without an answer, then a cancel of what it brought: given back, the task ends, and its place is free. */
+static void a_lease_given_back_that_ends_leaves_room(void **state)
+{
+    drive *d = drive_begin(state, (core_config){0}, (core_queue_config){.workers = 1, .depth_limit = 1, .full = PAWL_FULL_WAIT});
+    drive_dispatch(d, "t", NULL, 0);
+    d->lose_after = 1u << CORE_CLAIM;
+    drive_start(d);
+    d->lose_after = 0;
+    drive_dispatch(d, "t", NULL, 0);
+    drive_submit(d, (pawl_op){.kind = PAWL_OP_CANCEL, .id = d->answers[0].id});
+    assert_int_equal(d->answers_count, 2); /* the second dispatch waits */
+    assert_int_equal(d->answers[1].result, PAWL_OP_ASKED);
+    drive_advance(d, 30 * PAWL_SECOND);
+    assert_int_equal(drive_state(d, d->answers[0].id), PAWL_CANCELLED);
+    assert_int_equal(d->answers_count, 3);
+    assert_int_equal(d->answers[2].status, PAWL_OK);
+    drive_end(d, 0, ok);
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, drive_finish)
 
 int main(void)
@@ -330,6 +349,7 @@ int main(void)
         TEST(what_never_fits_does_not_wait),
         TEST(what_will_fit_waits),
         TEST(room_in_any_of_its_queues_is_seen),
+        TEST(a_lease_given_back_that_ends_leaves_room),
         TEST(a_limit_says_what_is_done_whoever_comes_with_it),
         TEST(who_gives_up_waiting_hears_that_it_is_full),
         TEST(a_queue_that_nobody_configured_is_as_deep_as_the_rest),

@@ -121,6 +121,7 @@ static void of_a_paused_queue_it_goes_back_to_the_store(void **state)
     drive *d = begin_brief(state);
     fill(d, 20);
     drive_submit(d, (pawl_op){.kind = PAWL_OP_QUEUE, .u.queue = {.queue = "default", .pause = true}});
+    assert_true(d->recalls > 0);
     pawl_id id = recall(d, WORKERS);
     assert_int_equal(drive_state(d, id), PAWL_PENDING);
     assert_int_equal(d->runs_count, WORKERS + SURPLUS - 1);
@@ -132,6 +133,7 @@ static void of_a_draining_engine_it_goes_back_to_the_store(void **state)
     fill(d, 20);
     core_drain(d->core, drive_now(d));
     drive_go(d);
+    assert_true(d->recalls > 0);
     pawl_id id = recall(d, WORKERS);
     assert_int_equal(drive_state(d, id), PAWL_PENDING);
     end_all(d, 0);

@@ -10,6 +10,7 @@
 
 #define BULK_MOST 6
 #define TRIES_MOST 4
+#define GREEDY_US (500 * PAWL_MILLISECOND) /* in THEME_GREEDY what was delayed falls due when others are dispatched */
 
 /* ---- asks ------------------------------------------------------------------------------------------------------------------ */
 
@@ -39,6 +40,8 @@ static int new_item(sim *s)
                 .priority = chance(s, 200) ? (int)between(s, -2, 2) : 0,
                 .poison = s->phase == PHASE_CHAOS && chance(s, s->plan.poison)};
     if (chance(s, 250)) i->delay_us = between(s, 1, 3 * s->plan.lease_us);
+    if (s->plan.theme == THEME_CRAMPED) i->delay_us = 0;
+    if (s->plan.theme == THEME_GREEDY && i->delay_us) i->delay_us = GREEDY_US - s->plan.latency_us;
     if (chance(s, 300)) i->max_attempts = (int)between(s, 1, 4);
     if (chance(s, s->plan.timeouts)) i->timeout_us = between(s, 5 * PAWL_MILLISECOND, s->plan.lease_us);
     return s->items_count++;
@@ -246,7 +249,11 @@ void load_start(sim *s)
     for (int i = 0; i < s->plan.asks;) {
         int64_t at = between(s, 0, s->plan.chaos_us);
         int count = bursts ? (int)between(s, 1, 30) : 1;
-        for (int k = 0; k < count && i < s->plan.asks; k++, i++) sim_at(s, at + k * 50, NULL, want_something, NULL, 0);
+        if (s->plan.theme == THEME_GREEDY) at -= at % GREEDY_US;
+        for (int k = 0; k < count && i < s->plan.asks; k++, i++) {
+            sim_at(s, at, NULL, want_something, NULL, 0);
+            at += s->plan.theme == THEME_CRAMPED ? between(s, 0, 6 * s->plan.latency_us) : 50;
+        }
     }
 }
 
@@ -340,7 +347,7 @@ static void finish_run(sim_run *run)
     node_pump(n);
 }
 
-static void recall(sim_run *run)
+static void take_back(sim_run *run)
 {
     sim_node *n = run->node;
     NOTE(n->sim, n, "run of %t fence %d is recalled", run->id, run->fence);
@@ -350,7 +357,20 @@ static void recall(sim_run *run)
     list_remove(&run->link);
     run->task->run = NULL;
     core_recalled(n->core, node_time(n), run->task);
-    node_pump(n);
+}
+
+static void recall(sim_run *run)
+{
+    take_back(run);
+    node_pump(run->node);
+}
+
+void load_recall(sim_node *n, int queue)
+{
+    list_each(node, &n->runs) {
+        sim_run *run = container_of(node, sim_run, link);
+        if (run->waiting && run->task->queue == queue) take_back(run);
+    }
 }
 
 static void run_turn(sim *s, void *arg, int64_t turn)

@@ -92,7 +92,8 @@ static void add_queues(sim_node *n, bool all)
         int workers = (int)between(s, 1, 4), capacity = (int)between(s, 1, chance(s, 500) ? 3 : 16);
         int64_t limit = s->plan.depth_limits && chance(s, 700) ? between(s, 1, 10) : 0;
         pawl_full full = chance(s, 600) ? PAWL_FULL_WAIT : (pawl_full)between(s, PAWL_FULL_WAIT, PAWL_FULL_REJECT);
-        if (s->plan.cramped) limit = 1 + limit % 2, full = PAWL_FULL_WAIT;
+        if (s->plan.theme == THEME_CRAMPED) limit = 1, full = PAWL_FULL_WAIT;
+        if (s->plan.theme == THEME_GREEDY) workers = capacity = 1;
         n->workers[q] = serve ? workers : 0;
         n->capacity[q] = serve ? capacity : 0;
         core_queue_config config = {.name = queue_names[q],
@@ -196,6 +197,7 @@ static void carry_out(sim_node *n, core_action *a)
     switch (a->kind) {
     case CORE_CALL: wire_send(n, a->call); break;
     case CORE_RUN: load_run(n, a->task); break;
+    case CORE_RECALL: load_recall(n, a->queue); break;
     case CORE_STOP_RUN: load_stop_run(n, a->task, a->reason); break;
     case CORE_SETTLED: load_settled(n, a->task, a->settled); break;
     case CORE_ANSWER: load_answer(n, a->request); break;

@@ -49,6 +49,16 @@ const char *trace_id(const sim *s, pawl_id id); /* "#12": the 12th task stored *
 
 /* ---- the plan of a seed ---------------------------------------------------------------------------------------------------- */
 
+/* What a seed is about, if anything: situations that are rare otherwise. */
+typedef enum sim_theme {
+    THEME_NONE,
+    THEME_CRAMPED,  /* one node, one queue with room for hardly anything, several lanes */
+    THEME_GREEDY,   /* one queue, slow answers, quick runs: claims and born-leased inserts for the same few places */
+    THEME_DEAF,     /* runs that are told to stop and do not, on nodes that lose their lease */
+    THEME_MOURNING, /* a node that died with its leases, and one other that hardly gets through to the store */
+    THEMES
+} sim_theme;
+
 typedef struct plan {
     int nodes;
     int64_t chaos_us;   /* how long the first phase lasts */
@@ -73,7 +83,7 @@ typedef struct plan {
     int key_share;                                /* of 1000 tasks, how many have a key */
     int lanes;
     bool tiny_batches, depth_limits, one_shots, surplus;
-    bool cramped;  /* one node, one queue with room for hardly anything, several lanes */
+    sim_theme theme;
     int timeouts;  /* of 1000 tasks */
     int no_memory; /* of 1000 allocations of a core, how many fail */
 } plan;
@@ -277,6 +287,7 @@ void load_start(sim *s);
 void load_answer(sim_node *n, core_request *r);
 void load_drop(sim_node *n, core_request *r);
 void load_run(sim_node *n, core_task *t);
+void load_recall(sim_node *n, int queue);
 void load_stop_run(sim_node *n, core_task *t, pawl_stop_reason reason);
 void load_settled(sim_node *n, core_task *t, core_settled how);
 void load_forget(sim_node *n); /* the process is gone: its callers and runs too */

@@ -314,9 +314,10 @@ static void break_connection(sim *s, void *arg, int64_t serial)
 
 /* ---- sending --------------------------------------------------------------------------------------------------------------- */
 
-static int draw_fate(sim *s)
+static int draw_fate(sim *s, core_call_kind kind)
 {
     const plan *p = &s->plan;
+    if (p->theme == THEME_MOURNING && kind != CORE_RENEW && kind != CORE_RESCUE) return FINE;
     const int odds[] = {0, p->slow, p->before, p->nothing, p->after, p->lost, p->late, p->killed};
     int dice = (int)rng_below(&s->random, 1000);
     for (int fate = SLOW; fate <= KILLED; fate++) {
@@ -376,7 +377,7 @@ void wire_send(sim_node *n, core_call *call)
     n->calls_made++;
     copy_call(w, call);
     n->calls[call->kind][call->lane] = w;
-    w->fate = store_away(s, n) ? (chance(s, 200) ? NOTHING : BEFORE) : draw_fate(s);
+    w->fate = store_away(s, n) ? (chance(s, 200) ? NOTHING : BEFORE) : draw_fate(s, call->kind);
     if (call->kind == CORE_APPLY) {
         NOTE(s, n, "-> apply %d: node %d lane %d number %d, %d operations%s", w->serial, call->u.batch.node, call->u.batch.lane,
              call->u.batch.number, call->u.batch.count, TEXT(fate_names[w->fate]));

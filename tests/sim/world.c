@@ -269,8 +269,63 @@ static void plan_load(sim *s, plan *p)
     p->one_shots = chance(s, 200);
     p->no_memory = sometimes(s, 150, 40);
     p->surplus = s->seed % 4 == 3;
-    p->cramped = !s->rows && s->seed % 16 == 5;
-    if (p->cramped) p->nodes = p->queues = 1, p->lanes = 3, p->depth_limits = true, p->bulks = 0;
+}
+
+/* Nothing fails. */
+static void plan_peace(plan *p)
+{
+    p->before = p->after = p->nothing = p->lost = p->late = p->slow = p->killed = 0;
+    p->outages = p->crashes = p->sleeps = p->jumps = p->stops = p->drains = 0;
+    p->long_runs = p->give_ups = p->no_memory = 0;
+}
+
+/* Every eighth seed has a theme. Nothing is drawn for it. */
+static void plan_theme(const sim *s, plan *p)
+{
+    if (s->seed % 8 != 5) return;
+    p->theme = (sim_theme)(1 + s->seed / 8 % (THEMES - 1));
+    if (p->theme == THEME_CRAMPED && s->rows) p->theme = THEME_GREEDY; /* the rows know no limits */
+    p->alike = true;
+    p->queues = 1;
+    p->pauses = p->poison = 0;
+    p->one_shots = false;
+    if (p->theme != THEME_DEAF) plan_peace(p);
+    switch (p->theme) {
+    case THEME_CRAMPED:
+        p->nodes = 1;
+        p->lanes = 3;
+        p->depth_limits = p->hot = true;
+        p->slow = 200;
+        p->asks = 2 + (int)(s->seed / 64 % 3);
+        p->bulks = 0;
+        break;
+    case THEME_GREEDY:
+        p->nodes = 1;
+        p->lanes = 3;
+        p->latency_us = 5 * PAWL_MILLISECOND;
+        p->lease_us = 750 * PAWL_MILLISECOND;
+        p->chaos_us = 8 * p->lease_us;
+        p->hot = true;
+        p->asks = 160;
+        break;
+    case THEME_DEAF:
+        p->nodes = 3;
+        p->rude = p->timeouts = 900;
+        p->long_runs = 700;
+        p->outages = 4;
+        p->outage_all = false;
+        break;
+    case THEME_MOURNING:
+        p->nodes = 1;
+        p->asks = 4;
+        p->crashes = 1;
+        p->keep_sessions = true;
+        p->long_runs = 900;
+        p->before = p->nothing = 200;
+        p->after = 400;
+        break;
+    default: break;
+    }
 }
 
 static void plan_seed(sim *s)
@@ -296,6 +351,7 @@ static void plan_seed(sim *s)
     p->lanes = chance(s, 500) ? 1 : (int)between(s, 1, LANES_MAX);
     plan_calls(s, p);
     plan_load(s, p);
+    plan_theme(s, p);
     NOTE(s, NULL, "plan: %d nodes, lease %u, latency %u, chaos %u, %d asks, %d lanes", p->nodes, p->lease_us, p->latency_us,
          p->chaos_us, p->asks, p->lanes);
     NOTE(s, NULL, "of 1000 calls: before %d after %d nothing %d lost %d late %d slow %d killed %d", p->before, p->after,
