@@ -1,8 +1,9 @@
 # A thin front for the CMake build; `make help` lists what there is.
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+FUZZ_SECONDS ?= 60
 
-.PHONY: all run quick check soak bench install format clean setup help
+.PHONY: all run quick check soak fuzz lint coverage canaries bench install format clean setup help
 all: ## Build build/pawl, build/libpawl.a and build/libpawl.so (the default)
 	@scripts/setup.sh build
 	@test -e build/build.ninja || cmake --preset release
@@ -20,9 +21,22 @@ check: ## All tests, also under ASan, UBSan and TSan (under 15 minutes)
 soak: ## The long forms of the tests
 	@scripts/check.sh soak
 
-bench: all ## Measure beside raw SQLite, and write the table to docs/benchmarks.md
-	@cmake --build build --target raw_sqlite
-	@scripts/bench.sh --out docs/benchmarks.md
+fuzz: ## Run each fuzzer for FUZZ_SECONDS (60)
+	@FUZZ_SECONDS='$(FUZZ_SECONDS)' scripts/check.sh fuzz
+
+lint: ## Look for bugs without running anything: clang-tidy and cppcheck (part of `make check`)
+	@scripts/setup.sh check
+	@scripts/lint.sh
+
+coverage: ## See what the tests reach of src/core and src/store, and write docs/coverage.md
+	@scripts/coverage.sh
+
+canaries: ## Switch on each seeded bug, see the tests find it, and write docs/canaries.md
+	@scripts/canaries.sh
+
+bench: all ## Measure beside raw SQLite and installed peers, and write the tables to docs/benchmarks.md
+	@cmake --build build --target raw_sqlite peer_beanstalk
+	@scripts/bench.py --out docs/benchmarks.md
 
 install: all ## Install below PREFIX (/usr/local), staged under DESTDIR if set
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX='$(PREFIX)' >/dev/null

@@ -3,7 +3,8 @@
 #
 #   scripts/check.sh quick    the tests labelled quick
 #   scripts/check.sh check    all tests but the long ones; then again under ASan+UBSan and under TSan
-#   scripts/check.sh soak     the long ones, and the fuzzers
+#   scripts/check.sh soak     the long ones, and each fuzzer for five minutes
+#   scripts/check.sh fuzz     each fuzzer for FUZZ_SECONDS (60)
 #
 # Runs everything even if something fails; the last line counts all runs together.
 set -uo pipefail
@@ -19,7 +20,7 @@ run() {
     shift 2
     echo "== $preset"
     log=$(mktemp)
-    if ! { cmake --preset "$preset" && cmake --build "$dir" --parallel "$jobs"; } >"$log" 2>&1; then
+    if ! { cmake --preset "$preset" "${settings[@]}" && cmake --build "$dir" --parallel "$jobs" "${only[@]}"; } >"$log" 2>&1; then
         grep -vE '^\[[0-9]+/[0-9]+\] (Building|Linking|Generating|Embedding)' "$log"
         rm -f "$log"
         echo "the $preset build failed"
@@ -42,12 +43,21 @@ count() {
     fi
 }
 
+# fuzz SECONDS
+fuzz() {
+    settings=("-DPAWL_FUZZ_SECONDS=$1")
+    only=(--target fuzzers)
+    run fuzz build/fuzz -L '^fuzz$'
+}
+
 # ThreadSanitizer cannot place its shadow memory where the kernel randomises addresses too widely.
 no_randomisation() {
     setarch "$(uname -m)" -R true 2>/dev/null && wrap=(setarch "$(uname -m)" -R)
 }
 
 wrap=()
+settings=()
+only=()
 scripts/setup.sh check || exit 1
 case ${1:-check} in
 quick)
@@ -61,10 +71,13 @@ check)
     ;;
 soak)
     run release build -L '^soak$' --parallel 1
-    run fuzz build/fuzz -L '^fuzz$'
+    fuzz 300
+    ;;
+fuzz)
+    fuzz "${FUZZ_SECONDS:-60}"
     ;;
 *)
-    echo "check: unknown suite \"$1\": use quick, check or soak" >&2
+    echo "check: unknown suite \"$1\": use quick, check, soak or fuzz" >&2
     exit 2
     ;;
 esac

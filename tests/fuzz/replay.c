@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+__attribute__((weak)) int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 static int replay(const char *path)
 {
@@ -44,8 +45,10 @@ static int replay_folder(const char *folder, int *count)
 int main(int argc, char **argv)
 {
     int failed = 0, count = 0;
+    FILE *out = stdout;
+    if (LLVMFuzzerInitialize) LLVMFuzzerInitialize(&argc, &argv);
     LLVMFuzzerTestOneInput((const uint8_t *)"", 0);
     for (int i = 1; i < argc; i++) failed |= replay_folder(argv[i], &count);
-    printf("%d inputs\n", count);
+    fprintf(out, "%d inputs\n", count);
     return failed || count == 0;
 }

@@ -1,18 +1,17 @@
-/* Text that people type: ids, instants, durations, names. What is accepted comes back the same when written and read again. */
+/* Text that people type: ids, instants, durations, numbers, names, lists of names. What is accepted comes back the same when it is
+ * written and read again, or is what the C library makes of it. */
 #include "base/text.h"
-#include <stdlib.h>
+#include "fuzz/fuzz.h"
+#include "runtime/runtime.h"
+#include <errno.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define HOLDS(what) \
-    if (!(what)) abort()
 
 static void ids(const char *text)
 {
     pawl_id id, again;
     char written[PAWL_ID_TEXT];
     if (!pawl_id_parse(text, &id)) return;
+    HOLDS(id > 0);
     pawl_id_format(id, written);
     HOLDS(pawl_id_parse(written, &again) && again == id);
 }
@@ -36,6 +35,35 @@ static void durations(const char *text)
     HOLDS(duration_parse(written, &again) && again <= us);
 }
 
+/* strtoll takes all that int_parse takes, and besides that only blanks, a plus and, for what does not fit, an excuse. */
+static void numbers(const char *text)
+{
+    int64_t value;
+    char *end;
+    errno = 0;
+    long long theirs = strtoll(text, &end, 10);
+    bool whole = errno == 0 && end != text && !*end && (*text == '-' || (*text >= '0' && *text <= '9'));
+    bool ours = int_parse(text, INT64_MIN, INT64_MAX, &value);
+    HOLDS(ours == whole && (!ours || value == theirs));
+    HOLDS(int_parse(text, -5, 5, &value) == (whole && theirs >= -5 && theirs <= 5));
+}
+
+/* The text holds each name that it is made of, and no other. */
+static void lists(const char *text)
+{
+    char name[64];
+    for (const char *at = text; *at; at += *at == ',') {
+        size_t n = strcspn(at, ",");
+        if (n > 0 && n < sizeof name) {
+            memcpy(name, at, n);
+            name[n] = '\0';
+            HOLDS(look_in_csv(text, name));
+        }
+        at += n;
+    }
+    HOLDS(!look_in_csv(text, ",") && !look_in_csv(text, "a name, and another"));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *what = NULL;
@@ -46,7 +74,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ids(text);
     instants(text);
     durations(text);
+    numbers(text);
+    lists(text);
     if (name_valid(text, &what)) HOLDS(utf8_valid(text, strlen(text)) && strlen(text) <= NAME_MAX_BYTES);
+    else HOLDS(what);
     HOLDS(utf8_cut(text, size / 2) <= size / 2);
     free(text);
     return 0;

@@ -42,6 +42,24 @@ static void long_errors_are_cut_between_characters(void **state)
     }
 }
 
+static void errors_are_text(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *quoted, *shown;
+    } cases[] = {{"a\xff"
+                  "b",
+                  "a?b"},
+                 {"\x1b[2J\n\x7f", "?[2J??"},
+                 {"\xc3\xa9 \xc2\x85 \xe2\x82", "\xc3\xa9 ?? ??"},
+                 {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pawl_error err;
+        err_set(&err, PAWL_INVALID, "%s", cases[i].quoted);
+        assert_string_equal(err.message, cases[i].shown);
+    }
+}
+
 /* ---- names ---- */
 
 static void statuses_follow_the_table(void **state)
@@ -434,6 +452,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_are_filled),
         cmocka_unit_test(long_errors_are_cut_between_characters),
+        cmocka_unit_test(errors_are_text),
         cmocka_unit_test(statuses_follow_the_table),
         cmocka_unit_test(states_go_both_ways),
         cmocka_unit_test(audit_levels_go_both_ways),

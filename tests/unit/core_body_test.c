@@ -71,11 +71,44 @@ static void what_is_not_set_stays_so(void **state)
     assert_int_equal(t.outstanding, 0);
 }
 
+/* Whoever has the same allocator may hold the very block; it goes with the last holder. */
+static void bodies_are_shared_by_those_of_one_allocator(void **state)
+{
+    (void)state;
+    test_allocator a, b;
+    test_allocator_init(&a);
+    test_allocator_init(&b);
+    pawl_body *body = pawl_body_copy(&a.allocator, &(pawl_body){.type = "a", .queue = "default"});
+    pawl_allocator same = a.allocator; /* another struct that says the same */
+    pawl_body *shared = pawl_body_share(&same, body), *again = pawl_body_share(&a.allocator, body);
+    assert_ptr_equal(shared, body);
+    assert_ptr_equal(again, body);
+    pawl_body *other = pawl_body_share(&b.allocator, body), *third = pawl_body_share(alloc_default(), body);
+    assert_ptr_not_equal(other, body);
+    assert_ptr_not_equal(third, body);
+    assert_string_equal(other->type, "a");
+    pawl_body_free(&a.allocator, body);
+    pawl_body_free(&a.allocator, shared);
+    assert_int_equal(a.outstanding, 1);
+    assert_string_equal(again->type, "a");
+    pawl_body_free(&a.allocator, again);
+    pawl_body_free(&b.allocator, other);
+    pawl_body_free(alloc_default(), third);
+    pawl_body_free(&a.allocator, NULL);
+    pawl_body loose = {.type = "b", .queue = "default"}; /* made by nobody: copied */
+    pawl_body *made = pawl_body_share(&a.allocator, &loose);
+    assert_ptr_not_equal(made, &loose);
+    pawl_body_free(&a.allocator, made);
+    assert_int_equal(a.outstanding, 0);
+    assert_int_equal(b.outstanding, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_copy_stands_alone),
         cmocka_unit_test(what_is_not_set_stays_so),
+        cmocka_unit_test(bodies_are_shared_by_those_of_one_allocator),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

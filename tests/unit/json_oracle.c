@@ -4,6 +4,7 @@
 
 verdict oracle_verdict(const char *text, size_t n)
 {
+    if (n && memchr(text, 0, n)) return VERDICT_INVALID; /* jansson takes a NUL for the end of the text */
     json_error_t error;
     json_t *value = json_loadb(text, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
     json_decref(value);
