@@ -3,6 +3,7 @@
  *   cmd_bench.c     options and modes: what is prepared, what is measured
  *   bench_node.c    engines that run tasks: this process, and with --nodes also others
  *   bench_feed.c    producers
+ *   bench_look.c    get, list and cancel, one call at a time
  *   bench_report.c  reading back, numbers, output
  *
  * Everything the processes share lies in one anonymous mapping made before they fork. Threads count into slots of their own, so that
@@ -46,11 +47,25 @@ typedef struct bench_shared {
     size_t slots_at, planned_at; /* where they begin in the mapping */
 } bench_shared;
 
+#define BENCH_SAMPLES 1000
+#define BENCH_LISTS 10
+
+typedef struct bench_samples { /* of tasks stored beforehand */
+    pawl_id ids[BENCH_SAMPLES];
+    int count;
+} bench_samples;
+
+typedef struct bench_looks {
+    bench_samples history, scheduled;
+    latency get, cancel, list[BENCH_LISTS];
+} bench_looks;
+
 typedef struct bench {
     cli *c;
     pawl_options options;
     const char *mode;
-    bool runs; /* the mode runs tasks, not only stores them */
+    bool forgetful; /* the store keeps little history: what has finished is known from the hooks */
+    bool runs;      /* the mode runs tasks, not only stores them */
     int64_t tasks, rate, history, scheduled, backlog;
     int producers, batch, workers, nodes;
     size_t payload;
@@ -67,7 +82,8 @@ typedef struct bench {
     bench_usage before;
     int64_t fillers_before, finished; /* finished: in the measured time, backlog included */
     int64_t lost;
-    bool tty; /* progress is shown */
+    bench_looks *looks; /* mode look only */
+    bool tty;           /* progress is shown */
 } bench;
 
 int64_t bench_now_ns(void);
@@ -89,7 +105,19 @@ bench_usage bench_usage_now(pawl *p);
 
 /* bench_feed.c */
 pawl_status bench_feed(bench *b, pawl_error *err); /* all measured tasks */
-pawl_status bench_fill(bench *b, int64_t count, int64_t delay_us, int priority, const char *what, pawl_error *err);
+typedef struct bench_filling {
+    const char *what;
+    int64_t count, delay_us; /* 0: due at once */
+    int priority;
+    bench_samples *samples; /* may be NULL */
+} bench_filling;
+pawl_status bench_fill(bench *b, const bench_filling *f, pawl_error *err);
+
+/* bench_look.c */
+pawl_status bench_look_prepare(bench *b, pawl_error *err); /* before anything is stored */
+pawl_status bench_look(bench *b, pawl_error *err);
+const char *bench_list_name(int i);
+void bench_sample(bench_samples *s, const pawl_receipt *receipts, int count, int64_t from, int64_t of);
 
 /* bench_report.c */
 pawl_status bench_read_back(bench *b, pawl_error *err);

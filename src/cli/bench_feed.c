@@ -36,7 +36,8 @@ static void write_payload(char *out, size_t size)
         memcpy(out + at, middle, sizeof middle - 1);
         at += sizeof middle - 1;
         memset(out + at, 'x', size - at - 2);
-        memcpy(out + size - 2, tail, 2);
+        out[size - 2] = tail[0];
+        out[size - 1] = tail[1];
     } else {
         memset(out + at, ' ', size - at - 1);
         out[size - 1] = '}';
@@ -172,25 +173,26 @@ pawl_status bench_feed(bench *b, pawl_error *err)
     return err->status;
 }
 
-pawl_status bench_fill(bench *b, int64_t count, int64_t delay_us, int priority, const char *what, pawl_error *err)
+pawl_status bench_fill(bench *b, const bench_filling *f, pawl_error *err)
 {
     basket k = {0};
     pawl_status status = PAWL_OK;
-    if (!count) return PAWL_OK;
+    if (!f->count) return PAWL_OK;
     if (!basket_new(b, &k, FILL_BATCH)) status = err_set(err, PAWL_NO_MEMORY, "%s", pawl_status_text(PAWL_NO_MEMORY));
-    for (int64_t done = 0; done < count && !status;) {
-        int n = count - done < FILL_BATCH ? (int)(count - done) : FILL_BATCH;
+    for (int64_t done = 0; done < f->count && !status;) {
+        int n = f->count - done < FILL_BATCH ? (int)(f->count - done) : FILL_BATCH;
         for (int i = 0; i < n; i++) {
             k.tasks[i].type = BENCH_FILLER;
-            k.tasks[i].priority = priority;
-            k.tasks[i].delay_us = delay_us ? delay_us + done + i : 0;
+            k.tasks[i].priority = f->priority;
+            k.tasks[i].delay_us = f->delay_us ? f->delay_us + done + i : 0;
         }
         status = bench_interrupted(b, err);
         if (!status) status = pawl_dispatch_bulk(b->p, k.tasks, (size_t)n, k.receipts, err);
+        if (f->samples && !status) bench_sample(f->samples, k.receipts, n, done, f->count);
         done += n;
-        if (done % 50000 < FILL_BATCH) bench_progress(b, what, done, count);
+        if (done % 50000 < FILL_BATCH) bench_progress(b, f->what, done, f->count);
     }
-    bench_progress(b, what, 1, 1);
+    bench_progress(b, f->what, 1, 1);
     basket_free(&k);
     return status;
 }

@@ -11,6 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#define DEPTH 4000
+#define CAPACITY 1000
+
 /* ---- counting ------------------------------------------------------------------------------------------------------------------- */
 
 int64_t bench_now_ns(void)
@@ -103,7 +106,13 @@ bench_usage bench_usage_now(pawl *p)
 /* ---- the handler ---------------------------------------------------------------------------------------------------------------- */
 
 /* Payloads begin with {"n":"000000000123" */
-static int64_t number_of(const pawl_run *run) { return strtoll(pawl_run_payload(run).data + 6, NULL, 10); }
+static int64_t number_of(const pawl_run *run)
+{
+    const char *digits = (const char *)pawl_run_payload(run).data + 6;
+    int64_t number = 0;
+    for (int i = 0; i < 12; i++) number = 10 * number + (digits[i] - '0');
+    return number;
+}
 
 static pawl_outcome run_task(pawl_run *run, void *ctx)
 {
@@ -119,7 +128,9 @@ static bool task_done(pawl_run *run, void *ctx)
     bench *b = ctx;
     bench_slot *slot = bench_slot_here(b);
     int64_t now = bench_now_ns();
-    latency_add(&slot->done, now - bench_planned(b)[number_of(run)]);
+    int64_t number = number_of(run), *planned = bench_planned(b);
+    latency_add(&slot->done, now - planned[number]);
+    if (b->forgetful) planned[number] = -1;
     atomic_store_explicit(&slot->last_ns, now, memory_order_relaxed);
     atomic_fetch_add_explicit(&slot->finished, 1, memory_order_release);
     return true;
@@ -146,9 +157,11 @@ pawl_status bench_open(bench *b, pawl_error *err)
     for (size_t i = 0; i < sizeof unused / sizeof *unused && !status; i++) {
         status = pawl_queue(b->p, &(pawl_queue_options){.name = unused[i], .workers = -1}, err);
     }
-    bool memory = strncmp(b->options.store, "memory:", 7) == 0; /* whose queues are bounded unless told otherwise */
     int64_t all = b->tasks + b->history + b->scheduled + b->backlog;
-    pawl_queue_options queue = {.name = BENCH_QUEUE, .workers = b->workers, .depth_limit = memory ? all : 0};
+    int64_t flow = DEPTH + 4LL * b->producers * b->batch + b->scheduled + b->backlog; /* memory: producers wait for room */
+    int waiting = 2 * b->producers * b->batch; /* what one round of producers brings is held ready while the next is on its way */
+    pawl_queue_options queue = {.name = BENCH_QUEUE, .workers = b->workers, .capacity = waiting > CAPACITY ? waiting : 0};
+    if (b->forgetful) queue.depth_limit = strcmp(b->mode, "full") == 0 ? flow : all;
     if (!status) status = pawl_queue(b->p, &queue, err);
     pawl_handler task = {.type = BENCH_TYPE, .queue = BENCH_QUEUE, .run = run_task, .on_succeeded = task_done, .ctx = b};
     pawl_handler filler = {.type = BENCH_FILLER, .queue = BENCH_QUEUE, .run = run_filler, .on_succeeded = filler_done, .ctx = b};

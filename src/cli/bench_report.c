@@ -26,8 +26,16 @@ static void strike(bench *b, const pawl_info *task)
     if (good && low < b->tasks && b->ids[low] == task->id) b->ids[low] = -task->id;
 }
 
+/* A store that has forgotten most of history cannot be asked: a task whose end was not seen is lost. */
+static pawl_status count_unseen(bench *b)
+{
+    for (int64_t i = 0; i < b->tasks; i++) b->lost += bench_planned(b)[i] >= 0;
+    return PAWL_OK;
+}
+
 pawl_status bench_read_back(bench *b, pawl_error *err)
 {
+    if (b->forgetful && b->runs) return count_unseen(b);
     char cursor[256];
     int64_t seen = 0;
     pawl_filter filter = {.type = BENCH_TYPE, .since_us = b->wall_us - PAWL_MINUTE, .oldest_first = true, .limit = 1000};
@@ -144,22 +152,38 @@ static void setup_json(json_writer *w, const bench *b)
     json_number(w, "backlog", b->backlog);
 }
 
+static void speed_json(json_writer *w, const numbers *n)
+{
+    number_json(w, "seconds", n->seconds);
+    number_json(w, "tasks_per_s", n->tasks_per_s);
+    percentiles_json(w, "dispatch_us", &n->dispatch);
+    percentiles_json(w, "start_us", &n->start);
+    percentiles_json(w, "done_us", &n->done);
+    number_json(w, "commits_per_task", n->commits);
+    number_json(w, "bytes_per_task", n->bytes);
+    number_json(w, "cpu_s_per_1000", n->cpu_s);
+    json_number(w, "runs", n->runs);
+}
+
+static void looks_json(json_writer *w, const bench_looks *looks)
+{
+    percentiles_json(w, "get_us", &looks->get);
+    jsonw_key(w, "list_us");
+    jsonw_object(w);
+    for (int i = 0; i < BENCH_LISTS; i++) percentiles_json(w, bench_list_name(i), &looks->list[i]);
+    jsonw_end_object(w);
+    percentiles_json(w, "cancel_us", &looks->cancel);
+}
+
 static int report_json(bench *b, numbers *n)
 {
     answer a;
     cli_json_begin(b->c, &a);
     jsonw_object(&a.w);
     setup_json(&a.w, b);
-    number_json(&a.w, "seconds", n->seconds);
-    number_json(&a.w, "tasks_per_s", n->tasks_per_s);
-    percentiles_json(&a.w, "dispatch_us", &n->dispatch);
-    percentiles_json(&a.w, "start_us", &n->start);
-    percentiles_json(&a.w, "done_us", &n->done);
-    number_json(&a.w, "commits_per_task", n->commits);
-    number_json(&a.w, "bytes_per_task", n->bytes);
-    number_json(&a.w, "cpu_s_per_1000", n->cpu_s);
+    if (b->looks) looks_json(&a.w, b->looks);
+    else speed_json(&a.w, n);
     json_number(&a.w, "rss_peak_bytes", n->rss_bytes);
-    json_number(&a.w, "runs", n->runs);
     json_number(&a.w, "lost", b->lost);
     settings_json(&a.w, n->settings);
     jsonw_end_object(&a.w);
@@ -181,7 +205,33 @@ static void percentiles_row(table *t, const char *name, const latency *h)
     micro_cell(t, latency_us(h, 0.999));
 }
 
-static int report_text(bench *b, const numbers *n)
+static void latency_columns(table *t, const term *term)
+{
+    table_init(t, term);
+    table_column(t, "LATENCY", COLUMN_LEFT);
+    table_column(t, "P50", COLUMN_RIGHT);
+    table_column(t, "P99", COLUMN_RIGHT);
+    table_column(t, "P99.9", COLUMN_RIGHT);
+}
+
+static bool looks_text(const bench *b)
+{
+    char history[32], scheduled[32], name[64];
+    table t;
+    number_grouped(b->history, history);
+    number_grouped(b->scheduled, scheduled);
+    printf("%s finished and %s scheduled tasks put into %s\n\n", history, scheduled, pawl_store_url(b->p));
+    latency_columns(&t, &b->c->term);
+    percentiles_row(&t, "get", &b->looks->get);
+    for (int i = 0; i < BENCH_LISTS; i++) {
+        snprintf(name, sizeof name, "list, %s", bench_list_name(i));
+        percentiles_row(&t, name, &b->looks->list[i]);
+    }
+    percentiles_row(&t, "cancel", &b->looks->cancel);
+    return table_print(&t, stdout);
+}
+
+static bool speed_text(const bench *b, const numbers *n)
 {
     const term *term = &b->c->term;
     char tasks[32], rate[32];
@@ -193,17 +243,20 @@ static int report_text(bench *b, const numbers *n)
     printf("%d producer%s x batch %d, %d node%s x %d workers, payload %zu bytes, audit %s\n\n", b->producers,
            b->producers == 1 ? "" : "s", b->batch, b->nodes, b->nodes == 1 ? "" : "s", b->workers, b->payload,
            pawl_audit_name(b->options.audit));
-    table_init(&t, term);
-    table_column(&t, "LATENCY", COLUMN_LEFT);
-    table_column(&t, "P50", COLUMN_RIGHT);
-    table_column(&t, "P99", COLUMN_RIGHT);
-    table_column(&t, "P99.9", COLUMN_RIGHT);
+    latency_columns(&t, term);
     percentiles_row(&t, "dispatch call", &n->dispatch);
     if (b->runs) percentiles_row(&t, "until started", &n->start);
     if (b->runs) percentiles_row(&t, "until committed as done", &n->done);
-    if (!table_print(&t, stdout)) return cli_no_memory(b->c);
-    printf("\nper task: %.4f commits, %.0f bytes written, %.1f us of CPU; peak memory %.1f MiB\n", n->commits, n->bytes,
-           n->cpu_s * 1000, (double)n->rss_bytes / (1 << 20));
+    bool ok = table_print(&t, stdout);
+    printf("\nper task: %.4f commits, %.0f bytes written, %.1f us of CPU\n", n->commits, n->bytes, n->cpu_s * 1000);
+    return ok;
+}
+
+static int report_text(const bench *b, const numbers *n)
+{
+    const term *term = &b->c->term;
+    if (!(b->looks ? looks_text(b) : speed_text(b, n))) return cli_no_memory(b->c);
+    printf("%speak memory: %.1f MiB\n", b->looks ? "\n" : "", (double)n->rss_bytes / (1 << 20));
     printf("store: %s\n", *n->settings ? n->settings : "(says nothing about itself)");
     printf("lost: %s%lld%s\n", term_on(term, b->lost ? RED : GREEN), (long long)b->lost, term_off(term));
     return 0;

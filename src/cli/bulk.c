@@ -107,6 +107,15 @@ static bool decode(const bulk *b, const field *f, json value, pawl_bytes *out, p
     return copy != NULL;
 }
 
+/* The same, of text that ends where it ends. */
+static bool decode_text(const bulk *b, const field *f, json value, const char **out, pawl_error *err)
+{
+    pawl_bytes text;
+    if (!decode(b, f, value, &text, err)) return false;
+    *out = text.data;
+    return strlen(text.data) == text.len || (wrong(b, f, "must not contain a NUL", err), false);
+}
+
 static int base64_digit(char c)
 {
     if (c >= 'A' && c <= 'Z') return c - 'A';
@@ -134,10 +143,9 @@ static bool base64_decode(char *text, size_t *len)
 
 static pawl_status set_text(const bulk *b, const field *f, json value, void *to, pawl_error *err)
 {
-    pawl_bytes text;
-    if (!decode(b, f, value, &text, err)) return err->status;
-    if (strlen(text.data) != text.len) return wrong(b, f, "must not contain a NUL", err);
-    *(const char **)to = text.data;
+    const char *text;
+    if (!decode_text(b, f, value, &text, err)) return err->status;
+    *(const char **)to = text;
     return PAWL_OK;
 }
 
@@ -166,23 +174,21 @@ static pawl_status set_duration(const bulk *b, const field *f, json value, void 
 {
     bool micro = strstr(f->name, "_us") != NULL;
     int64_t us = -1;
-    pawl_bytes text;
+    const char *text;
     if (micro && (!json_int(value, &us) || us < 0)) return wrong(b, f, "must be a number of microseconds", err);
-    if (!micro && !decode(b, f, value, &text, err)) return err->status;
-    if (!micro && !duration_parse(text.data, &us)) return wrong(b, f, "must be a duration like 90s, 5m, 1h30m or 250ms", err);
+    if (!micro && !decode_text(b, f, value, &text, err)) return err->status;
+    if (!micro && !duration_parse(text, &us)) return wrong(b, f, "must be a duration like 90s, 5m, 1h30m or 250ms", err);
     *(int64_t *)to = us;
     return PAWL_OK;
 }
 
 static pawl_status set_word(const bulk *b, const field *f, json value, void *to, pawl_error *err)
 {
-    pawl_bytes text;
-    if (!decode(b, f, value, &text, err)) return err->status;
-    if (f->kind == FIELD_INSTANT && !rfc3339_parse(text.data, to))
-        return wrong(b, f, "must be a time like 2026-11-15T04:49:03Z", err);
-    if (f->kind == FIELD_AUDIT && !pawl_audit_parse(text.data, to))
-        return wrong(b, f, "must be full, minimal, errors or none", err);
-    if (f->kind == FIELD_ID && !pawl_id_parse(text.data, to)) return wrong(b, f, "must be a task id", err);
+    const char *text;
+    if (!decode_text(b, f, value, &text, err)) return err->status;
+    if (f->kind == FIELD_INSTANT && !rfc3339_parse(text, to)) return wrong(b, f, "must be a time like 2026-11-15T04:49:03Z", err);
+    if (f->kind == FIELD_AUDIT && !pawl_audit_parse(text, to)) return wrong(b, f, "must be full, minimal, errors or none", err);
+    if (f->kind == FIELD_ID && !pawl_id_parse(text, to)) return wrong(b, f, "must be a task id", err);
     return PAWL_OK;
 }
 
@@ -223,7 +229,7 @@ static pawl_status take_fields(const bulk *b, json object, pawl_task *task, pawl
     for (size_t at = 0; json_each(object, &at, &key, &value);) {
         pawl_bytes name;
         if (!decode(b, &fields[0], key, &name, err)) return err->status;
-        const field *f = find_field(name.data);
+        const field *f = strlen(name.data) == name.len ? find_field(name.data) : NULL;
         if (!f) return unknown_field(b, name.data, err);
         pawl_status status = set_field(b, f, value, task, err);
         if (status) return status;

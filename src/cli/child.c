@@ -191,6 +191,7 @@ static void attend(child *c)
 static void reap(child *c)
 {
     kill(-c->pid, SIGKILL);
+    guard_remove(c->spec->guard, c->pid);
     while (waitpid(c->pid, &c->end->status, 0) < 0 && errno == EINTR) {}
 }
 
@@ -203,6 +204,7 @@ pawl_status child_run(const child_spec *spec, child_end *end, pawl_error *err)
         shut_all(c.ours);
         return err_set(err, PAWL_UNAVAILABLE, "could not start \"%s\": %s", spec->argv[0], strerror(rc));
     }
+    guard_add(spec->guard, c.pid);
     c.pidfd = (int)syscall(SYS_pidfd_open, c.pid, 0); /* close-on-exec by itself */
     if (!spec->input.len) shut(&c.ours[IN]);
     attend(&c);

@@ -2,12 +2,13 @@
  *
  * The child leads a process group of its own. When `stop` says so the group gets SIGTERM, and SIGKILL CHILD_GRACE_US later. The run
  * ends when the command itself ends; whatever is left of its group is killed then. No descriptor of ours is inherited, no zombie is
- * left. May be used from many threads at once.
+ * left. If this process is killed its guard ends the group. May be used from many threads at once.
  */
 #ifndef CLI_CHILD_H
 #define CLI_CHILD_H
 
 #include "base/buf.h"
+#include "cli/guard.h"
 
 #define CHILD_GRACE_US (5 * PAWL_SECOND)
 #define CHILD_LINE_MAX 4000 /* longer lines are split */
@@ -21,6 +22,7 @@ typedef struct child_spec {
     void (*line)(void *ctx, const char *line); /* of standard error, without its newline */
     child_stop (*stop)(void *ctx);             /* asked several times a second */
     void *ctx;
+    const guard *guard; /* may be NULL */
 } child_spec;
 
 typedef struct child_end {

@@ -98,6 +98,8 @@ int cmd_migrate_status(cli *c);
 int cmd_migrate_up(cli *c);
 int cmd_migrate_sql(cli *c);
 int cmd_doctor(cli *c);
+int cmd_cron_next(cli *c);
+int cmd_cron_zones(cli *c);
 int cmd_completion(cli *c);
 int cmd_demo(cli *c);
 int cmd_version(cli *c);
@@ -105,6 +107,6 @@ int cmd_help(cli *c);
 
 extern const opt enqueue_opts[], list_opts[], show_opts[], wait_opts[], cancel_opts[], by_opts[], dead_list_opts[],
     dead_retry_opts[], dead_ack_opts[], stats_opts[], nodes_opts[], work_opts[], bench_opts[], demo_opts[], migrate_up_opts[],
-    migrate_sql_opts[];
+    migrate_sql_opts[], cron_next_opts[];
 
 #endif

@@ -18,6 +18,7 @@ const char help_bench[] =
     "  drain     dispatch first, then measure how fast the backlog is run\n"
     "  latency   dispatch at a steady --rate (planned arrival times, so waiting counts) and run\n"
     "  schedule  dispatch into the future\n"
+    "  look      get, list and cancel tasks, one call at a time, on what the --preload options put there\n"
     "\n"
     "Afterwards every id is read back from the store; \"lost\" must be 0 or the command fails. Without --store it works on a file of its "
     "own in the current directory and removes it; the environment is not asked, so no real store is filled by mistake.\n"
@@ -33,9 +34,9 @@ static struct {
 } o;
 
 const opt bench_opts[] = {
-    OPTION(OPT_CHOICE, "mode", &o.mode, "MODE", "full, enqueue, drain, latency or schedule", .fallback = "full",
-           .choices = "full|enqueue|drain|latency|schedule"),
-    OPTION(OPT_INT, "tasks", &o.tasks, "N", "how many (default: 100000; latency: 10 seconds' worth)", .min = 1,
+    OPTION(OPT_CHOICE, "mode", &o.mode, "MODE", "full, enqueue, drain, latency, schedule or look", .fallback = "full",
+           .choices = "full|enqueue|drain|latency|schedule|look"),
+    OPTION(OPT_INT, "tasks", &o.tasks, "N", "how many (default: 100000; latency: 10 seconds' worth; look: 1000)", .min = 1,
            .max = 1000000000),
     OPTION(OPT_INT, "producers", &o.producers, "N", "threads that dispatch (default: 1; latency: 16)", .min = 1, .max = 1024),
     OPTION(OPT_INT, "batch", &o.batch, "N", "tasks in one call (default: 100; latency: 1)", .min = 1, .max = PAWL_BULK_MAX),
@@ -82,19 +83,19 @@ static bool take_store(bench *b)
 
 static void take_options(bench *b)
 {
-    bool latency = strcmp(o.mode, "latency") == 0;
+    bool latency = strcmp(o.mode, "latency") == 0, look = strcmp(o.mode, "look") == 0;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     b->mode = o.mode;
-    b->runs = strcmp(o.mode, "enqueue") != 0 && strcmp(o.mode, "schedule") != 0;
+    b->runs = strcmp(o.mode, "enqueue") != 0 && strcmp(o.mode, "schedule") != 0 && !look;
     b->rate = latency ? o.rate : 0;
-    b->tasks = o.tasks ? o.tasks : latency ? 10 * o.rate : 100000;
+    b->tasks = o.tasks ? o.tasks : latency ? 10 * o.rate : look ? BENCH_SAMPLES : 100000;
     b->producers = (int)(o.producers ? o.producers : latency ? 16 : 1);
     b->batch = (int)(o.batch ? o.batch : latency ? 1 : 100);
     b->workers = (int)(o.workers ? o.workers : cores > 2 ? 2 * cores : 4);
     b->payload = (size_t)o.payload;
     b->nodes = b->runs ? (int)o.nodes : 1;
     b->history = o.history;
-    b->scheduled = o.scheduled;
+    b->scheduled = look && !o.scheduled ? b->tasks : o.scheduled;
     b->backlog = o.backlog;
     b->future_us = strcmp(o.mode, "schedule") == 0 ? 30 * PAWL_DAY : 0;
     pawl_audit_parse(o.audit, &b->options.audit);
@@ -107,16 +108,19 @@ static void take_options(bench *b)
 
 static pawl_status preload(bench *b, pawl_error *err)
 {
-    pawl_status status = PAWL_OK;
-    if (b->history) {
+    pawl_status status = strcmp(b->mode, "look") == 0 ? bench_look_prepare(b, err) : PAWL_OK;
+    if (!status && b->history) {
         status = pawl_start(b->p, err);
-        if (!status) status = bench_fill(b, b->history, 0, 0, "history", err);
+        bench_filling history = {.what = "history", .count = b->history, .samples = b->looks ? &b->looks->history : NULL};
+        if (!status) status = bench_fill(b, &history, err);
         if (!status) status = bench_wait(b, 0, b->history, "history run", err);
         if (!status) status = pawl_drain(b->p, -1, err);
     }
-    if (!status) status = bench_fill(b, b->scheduled, 60 * PAWL_DAY, 0, "scheduled", err);
-    if (!status) status = bench_fill(b, b->backlog, 0, 1000, "backlog", err);
-    return status;
+    bench_filling scheduled = {.what = "scheduled", .count = b->scheduled, .delay_us = 60 * PAWL_DAY};
+    bench_filling backlog = {.what = "backlog", .count = b->backlog, .priority = 1000};
+    if (b->looks) scheduled.samples = &b->looks->scheduled;
+    if (!status) status = bench_fill(b, &scheduled, err);
+    return status ? status : bench_fill(b, &backlog, err);
 }
 
 /* ---- what is measured --------------------------------------------------------------------------------------------------------------- */
@@ -153,7 +157,8 @@ static pawl_status measure(bench *b, pawl_error *err)
         bench_start_others(b);
         status = pawl_start(b->p, err);
     }
-    if (!status && !drain) status = bench_feed(b, err);
+    if (!status && b->looks) status = bench_look(b, err);
+    else if (!status && !drain) status = bench_feed(b, err);
     if (!status && b->runs) status = bench_wait(b, b->tasks, 0, "run", err);
     end(b);
     return status;
@@ -173,7 +178,7 @@ static pawl_status run(bench *b, pawl_error *err)
     }
     status = bench_stop_others(b, err);
     if (!status && b->runs) status = pawl_drain(b->p, -1, err);
-    return status ? status : bench_read_back(b, err);
+    return status || b->looks ? status : bench_read_back(b, err);
 }
 
 static bench b;
@@ -194,6 +199,7 @@ int cmd_bench(cli *c)
         return cli_usage(c, "memory: belongs to one process: --nodes needs a store that processes can share");
     }
     if (!take_store(&b)) return pawl_status_exit_code(PAWL_DENIED);
+    b.forgetful = strncmp(b.options.store, "memory:", 7) == 0;
     b.ids = alloc_new(alloc_default(), (size_t)b.tasks * sizeof *b.ids);
     bool ready = b.ids && bench_share(&b);
     if (ready) {
@@ -206,6 +212,7 @@ int cmd_bench(cli *c)
     if (b.p) pawl_close(b.p);
     if (b.shared) munmap(b.shared, b.shared_size);
     alloc_free(alloc_default(), b.ids);
+    alloc_free(alloc_default(), b.looks);
     if (!c->store) nftw(own_dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     return code;
 }

@@ -39,7 +39,7 @@ const char help_work[] =
     "              any other, or a signal: again later, by the retry policy\n"
     "\n"
     "A cancel, a timeout, a lost lease and a shutdown send SIGTERM to the command's process group, and SIGKILL five seconds later. "
-    "Ctrl-C lets running tasks finish; a second one stops at once.\n"
+    "Ctrl-C lets running tasks finish; a second one stops at once. If \"pawl work\" itself is killed, its commands are killed too.\n"
     "\n"
     "Examples\n"
     "  pawl work --queue mail -- ./send-mail.sh\n"
@@ -80,6 +80,7 @@ typedef struct worker {
     pawl *p;
     pawl_subscription *events;
     stopper stop;
+    guard guard;
     int64_t looked_us; /* --once: when it was last asked whether anything is due */
 } worker;
 
@@ -199,8 +200,13 @@ static pawl_outcome run_command(pawl_run *run, void *ctx)
     buf_init(&output, alloc_default(), RESULT_MAX);
     char **env = environment(&text, run, w->c->store);
     child_end end = {.output = &output};
-    child_spec spec = {
-        .argv = w->c->rest, .env = env, .input = pawl_run_payload(run), .line = log_line_of, .stop = stop_of, .ctx = &j};
+    child_spec spec = {.argv = w->c->rest,
+                       .env = env,
+                       .input = pawl_run_payload(run),
+                       .line = log_line_of,
+                       .stop = stop_of,
+                       .ctx = &j,
+                       .guard = &w->guard};
     if (!env) outcome = pawl_retry(run, "%s", pawl_status_text(PAWL_NO_MEMORY));
     else if (child_run(&spec, &end, &err)) outcome = pawl_retry(run, "%s", err.message);
     else outcome = judge(&j, &end);
@@ -445,12 +451,13 @@ int cmd_work(cli *c)
     if (!child_exists(c->rest[0])) return cli_usage(c, "cannot find the command \"%s\", or it is not executable", c->rest[0]);
     if (!o.concurrency) o.concurrency = sysconf(_SC_NPROCESSORS_ONLN);
     w.c = c;
+    if (guard_start(&w.guard, &err)) return cli_fail(c, &err);
     if (stopper_init(&w.stop, o.grace_us, &err)) return cli_fail(c, &err);
     w.p = w.stop.p = cli_open(
         c, &(pawl_options){.name = o.name, .workers = (int)o.concurrency, .grace_us = -1, .lease_us = o.lease_us}, &code);
-    if (!w.p) return code;
-    code = work(&w);
+    if (w.p) code = work(&w);
     pawl_unsubscribe(w.events);
     int closed = pawl_close(w.p);
+    guard_stop(&w.guard);
     return code ? code : closed;
 }

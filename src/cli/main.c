@@ -41,6 +41,9 @@ const command commands[] = {
     {"stats", "Looking", "counts, rates and times", "[OPTIONS]", help_stats, stats_opts, 0, 0, false, cmd_stats},
     {"nodes", "Looking", "processes that run tasks", "[OPTIONS]", help_nodes, nodes_opts, 0, 0, false, cmd_nodes},
     {"doctor", "Looking", "what a person should know or do about a store", "", help_doctor, NULL, 0, 0, false, cmd_doctor},
+    {"cron next", "Looking", "when a cron expression fires, and what it means", "EXPRESSION [OPTIONS]", help_cron_next,
+     cron_next_opts, 1, 1, false, cmd_cron_next},
+    {"cron zones", "Looking", "the time zones of this system", "[TEXT]", help_cron_zones, NULL, 0, 1, false, cmd_cron_zones},
     {"backup", "Upkeep", "copy the store to a new file while it is in use", "FILE", help_backup, NULL, 1, 1, false, cmd_backup},
     {"migrate status", "Upkeep", "a store's schema, and what is missing for this build", "", help_migrate_status, NULL, 0, 0,
      false, cmd_migrate_status},
@@ -149,8 +152,7 @@ static bool take_arguments(cli *c, int argc, char **argv, int at, pawl_error *er
     const opt *tables[] = {global_opts, c->command->opts, NULL}; /* opts NULL ends it sooner */
     bool ended = false;
     c->args = argv; /* arguments move to the front of argv */
-    while (at < argc) {
-        char *word = argv[at];
+    for (char *word; at < argc && (word = argv[at]);) {
         if (!ended && strcmp(word, "--") == 0) {
             at++;
             if (c->command->passes_rest) break;

@@ -145,10 +145,19 @@ bool opts_defaults(const opt *table, pawl_error *err)
     return true;
 }
 
+static const opt *find_letter(const opt *const *tables, const char *argument)
+{
+    if (argument[0] != '-' || !argument[1] || argument[2]) return NULL;
+    for (; *tables; tables++)
+        for (const opt *o = *tables; o->type != OPT_END; o++)
+            if (o->letter == argument[1]) return o;
+    return NULL;
+}
+
 const opt *opts_find(const opt *const *tables, const char *argument)
 {
     if (strcmp(argument, "-h") == 0) argument = "--help";
-    if (strncmp(argument, "--", 2) != 0) return NULL;
+    if (strncmp(argument, "--", 2) != 0) return find_letter(tables, argument);
     const char *name = argument + 2;
     size_t n = strcspn(name, "=");
     for (; *tables; tables++) {

@@ -37,6 +37,7 @@ typedef struct opt {
     int64_t min, max;     /* INT, DURATION; both 0: no bounds but the type's */
     const char *fallback; /* default, read like a value; NULL: whatever is in *to */
     const char *choices;  /* "full|enqueue|drain"; of any other type than CHOICE: what a shell offers */
+    char letter;          /* "-n" is the same; 0: none */
 } opt;
 
 #define OPTION(kind, flag, target, shown, ...)                                        \

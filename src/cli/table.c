@@ -109,7 +109,7 @@ bool table_print(table *t, FILE *out)
 {
     bool ok = !t->failed && !t->texts.failed && t->count % (size_t)t->columns == 0;
     if (ok) {
-        int widths[TABLE_COLUMNS];
+        int widths[TABLE_COLUMNS] = {0};
         buf line;
         buf_init(&line, alloc_default(), TABLE_TEXTS_MAX);
         int whole = measure(t, widths);

@@ -18,9 +18,8 @@ static bool locale_is_utf8(void)
 {
     const char *names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (!env_set(names[i])) continue;
         const char *value = getenv(names[i]);
-        return strcasestr(value, "utf-8") || strcasestr(value, "utf8");
+        if (value && *value) return strcasestr(value, "utf-8") || strcasestr(value, "utf8");
     }
     return false;
 }

@@ -365,6 +365,7 @@ bool core_next(core *c, core_action *action)
     switch (action->kind) {
     case CORE_CALL: action->call = container_of(act, core_call, act); break;
     case CORE_RUN: action->task = container_of(act, core_task, start_act); break;
+    case CORE_RECALL: action->queue = (int)(container_of(act, queue, recall) - c->queues); break;
     case CORE_STOP_RUN:
         action->task = container_of(act, core_task, stop_act);
         action->reason = action->task->stop;

@@ -238,6 +238,7 @@ typedef struct core_call {
 typedef enum core_action_kind {
     CORE_CALL = 1, /* make `call` */
     CORE_RUN, /* give `task` to a worker of its queue; later core_finished (and perhaps core_deferred before), or core_recalled */
+    CORE_RECALL,   /* core_recalled for every task of queue number `queue` that no worker has begun: it must not begin now */
     CORE_STOP_RUN, /* tell the run of `task`: `reason` */
     CORE_SETTLED,  /* `task`'s stay ended as `settled`, committed; run hooks, then core_task_free. Only for tasks that ran */
     CORE_ANSWER,   /* tell the caller of `request`; it must not touch the request any more after it has read the answer */
@@ -253,6 +254,7 @@ typedef struct core_action {
     core_call *call;
     core_task *task;
     core_request *request;
+    int queue;
     pawl_stop_reason reason;
     core_settled settled;
     int64_t delay_us;

@@ -57,6 +57,7 @@ typedef struct queue {
     int prefetch;       /* tasks beyond the workers worth holding: what it finishes in 50 ms */
     int window_runs;    /* for that: runs finished since window_us */
     int64_t window_us;
+    core_act recall; /* what was handed out ahead is wanted back */
     int surplus;     /* runs handed out beyond the workers: what these finish in SURPLUS_US */
     int at_once;     /* runs that one worker finishes in a quarter of that */
     int64_t mean_us; /* for that: of the last runs, in 1/16 us */

@@ -184,6 +184,7 @@ void run_release_queue(core *c, queue *q)
         q->ready_count--;
         release(c, container_of(node, core_task, link), -1);
     }
+    if (q->busy > 0 && c->config.surplus > 0 && !list_linked(&q->recall.link)) engine_act(c, &q->recall, CORE_RECALL);
 }
 
 void run_release_ready(core *c)

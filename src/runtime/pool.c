@@ -223,6 +223,20 @@ static void back_to_front(pool *p, pawl_run *run)
     p->queued++;
 }
 
+static void take_rest(pool *p, worker *w, input ***last)
+{
+    int next = atomic_exchange(&w->next, POOL_TAKE);
+    for (int i = w->count - 1; i >= next; i--) {
+        if (w->runs[i]->is_job) back_to_front(p, w->runs[i]);
+        else recall(w->runs[i], last);
+    }
+}
+
+static void take_tasks(pool *p, input ***last)
+{
+    for (pawl_run *run; (run = pop(&p->tasks, &p->tasks_last)); p->queued--) recall(run, last);
+}
+
 /* Under the lock: a worker that has not begun another run since the last look loses the rest, and what it has to report. true: it may
  * yet. */
 static bool look_at_worker(pool *p, worker *w, input ***last)
@@ -231,11 +245,7 @@ static bool look_at_worker(pool *p, worker *w, input ***last)
     w->seen_next = next;
     if (next >= w->count && !atomic_load(&w->outcomes)) return false;
     if (next != seen) return true;
-    next = atomic_exchange(&w->next, POOL_TAKE);
-    for (int i = w->count - 1; i >= next; i--) {
-        if (w->runs[i]->is_job) back_to_front(p, w->runs[i]);
-        else recall(w->runs[i], last);
-    }
+    take_rest(p, w, last);
     input *newest;
     if ((**last = take_outcomes(w, &newest))) *last = &newest->next;
     return false;
@@ -249,12 +259,26 @@ static bool look_at(pool *p, input ***last)
     for (int i = 0; i < p->threads_count; i++) waits = look_at_worker(p, &p->threads[i], last) || waits;
     bool stuck = p->taken == p->seen_taken && p->idle == 0 && p->starting == 0;
     p->seen_taken = p->taken;
-    for (pawl_run *run; stuck && (run = pop(&p->tasks, &p->tasks_last)); p->queued--) recall(run, last);
+    if (stuck) take_tasks(p, last);
     int wake = staff(p);
     waits = waits || p->queued > 0;
     pthread_mutex_unlock(&p->lock);
     for (int i = 0; i < wake; i++) pthread_cond_signal(&p->cond);
     return waits;
+}
+
+input *pool_recall(runtime *rt, int queue)
+{
+    pool *p = &rt->pools[queue];
+    input *first = NULL, **last = &first;
+    pthread_mutex_lock(&p->lock);
+    for (pawl_run *run; (run = pop(&p->new_tasks, &p->new_tasks_last)); p->new_count--) recall(run, &last);
+    take_tasks(p, &last);
+    for (int i = 0; i < p->threads_count; i++) take_rest(p, &p->threads[i], &last);
+    int wake = staff(p);
+    pthread_mutex_unlock(&p->lock);
+    for (int i = 0; i < wake; i++) pthread_cond_signal(&p->cond);
+    return first;
 }
 
 input *pool_look(runtime *rt, core_time now)

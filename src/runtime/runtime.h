@@ -189,6 +189,7 @@ void pool_add(runtime *rt, pawl_run *run, bool job); /* driver's */
 bool pool_flush(runtime *rt);                        /* driver's; false: the core has some back */
 void pool_report(pawl_run *run);                     /* a worker's: it has done with this one */
 bool pool_back_soon(runtime *rt);                    /* driver's: a worker has short runs to do and drives after them */
+input *pool_recall(runtime *rt, int queue);          /* driver's: what nobody has begun; nobody will */
 input *pool_look(runtime *rt, core_time now);        /* driver's: takes back what nobody begins */
 extern _Thread_local pool *pool_returning;           /* whose worker this thread is, while it looks for more next */
 

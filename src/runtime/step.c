@@ -62,6 +62,14 @@ static void feed(runtime *rt, core_time now, input *in)
     }
 }
 
+static void feed_all(runtime *rt, core_time now, input *in)
+{
+    for (input *next; in; in = next) {
+        next = in->next;
+        feed(rt, now, in);
+    }
+}
+
 static void call_store(runtime *rt, core_call *call)
 {
     if (!rt->direct) storeq_add(rt, call);
@@ -73,6 +81,7 @@ static void carry_out_one(runtime *rt, const core_action *action)
     switch (action->kind) {
     case CORE_CALL: call_store(rt, action->call); break;
     case CORE_RUN: work_start(rt, action->task); break;
+    case CORE_RECALL: feed_all(rt, runtime_now(rt), pool_recall(rt, action->queue)); break;
     case CORE_STOP_RUN: work_stop(rt, action->task, action->reason); break;
     case CORE_SETTLED: work_settled(rt, action); break;
     case CORE_ANSWER: ticket_answer(rt, action->request); break;
@@ -121,14 +130,6 @@ int64_t step_deadline(const runtime *rt)
     if (callbacks < at) at = callbacks;
     if (rt->look_us < at) at = rt->look_us;
     return late < at ? late : at;
-}
-
-static void feed_all(runtime *rt, core_time now, input *in)
-{
-    for (input *next; in; in = next) {
-        next = in->next;
-        feed(rt, now, in);
-    }
 }
 
 void step_tick(runtime *rt, core_time now)

@@ -30,12 +30,16 @@ static const pawl_store_type *find(const char *scheme, size_t len)
     return NULL;
 }
 
-const pawl_store_type *registry_find(const char *scheme, size_t len)
+/* Loading happens under the lock, so a module is loaded once. */
+pawl_status registry_find(const char *scheme, size_t len, const pawl_store_type **out, pawl_error *err)
 {
+    if (len == strlen("postgresql") && memcmp(scheme, "postgresql", len) == 0) len = strlen("postgres");
     pthread_mutex_lock(&lock);
-    const pawl_store_type *type = find(scheme, len);
+    *out = find(scheme, len);
+    pawl_status status = *out ? PAWL_OK : module_find(scheme, len, out, err);
+    if (!status && *out && !find(scheme, len) && registered_count < REGISTERED_MAX) registered[registered_count++] = *out;
     pthread_mutex_unlock(&lock);
-    return type;
+    return status;
 }
 
 static bool scheme_valid(const char *scheme)

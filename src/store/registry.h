@@ -4,6 +4,10 @@
 
 #include "store/store.h"
 
-const pawl_store_type *registry_find(const char *scheme, size_t len); /* NULL: there is none */
+/* Built in, registered, or a module that is loaded now. NOT_FOUND without a message: there is none of that kind. */
+pawl_status registry_find(const char *scheme, size_t len, const pawl_store_type **out, pawl_error *err);
+
+/* module.c: loads the module for a scheme. NOT_FOUND without a message: there is none. */
+pawl_status module_find(const char *scheme, size_t len, const pawl_store_type **out, pawl_error *err);
 
 #endif

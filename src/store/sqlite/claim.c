@@ -34,8 +34,15 @@ static const char what[] = "claim tasks in";
 
 /* ---- lanes --------------------------------------------------------------------------------------------------------------- */
 
+static bool lane_after(const lane_key *a, const lane_key *b)
+{
+    if (a->priority != b->priority) return a->priority > b->priority;
+    return a->class != b->class ? a->class > b->class : a->type_id > b->type_id;
+}
+
 bool lane_next(conn *c, lane_key *lane)
 {
+    lane_key next = {.queue_id = lane->queue_id};
     query q = query_on(c, SQL_lane_next);
     put_int(&q, lane->queue_id);
     put_int(&q, lane->priority);
@@ -43,12 +50,16 @@ bool lane_next(conn *c, lane_key *lane)
     put_int(&q, lane->type_id);
     bool found = query_row(&q);
     if (found) {
-        lane->priority = get_int(&q);
-        lane->class = get_int(&q);
-        lane->type_id = get_int(&q);
+        next.priority = get_int(&q);
+        next.class = get_int(&q);
+        next.type_id = get_int(&q);
     }
     query_end(&q);
-    return found;
+    if (!found) return false;
+    bool damaged = !lane_after(&next, lane); /* no number is where one belongs: the search would come here again and again */
+    if (damaged) conn_note(c, SQLITE_CORRUPT);
+    *lane = next;
+    return !damaged;
 }
 
 static void put_lane(query *q, const lane_key *lane)

@@ -14,7 +14,7 @@ void seen_add(seen_set *set, seen_kind kind, int64_t name_id)
 {
     uint64_t hash = ((uint64_t)name_id << 2 | (uint64_t)kind) + 1;
     hash = (hash ^ hash >> 31) * UINT64_C(0x9E3779B97F4A7C15);
-    unsigned one = (unsigned)(hash >> 55), two = (unsigned)(hash >> 46) & 511;
+    unsigned one = (unsigned)(hash >> 56), two = (unsigned)(hash >> 48) & 255; /* of 8 * SEEN_BYTES bits */
     set->bits[one / 8] |= (unsigned char)(1u << one % 8);
     set->bits[two / 8] |= (unsigned char)(1u << two % 8);
 }

@@ -12,7 +12,7 @@
 
 #define SEEN_BLOCK_SHIFT 30 /* of an id: 22 bits below the millisecond, and 8 of the milliseconds */
 #define SEEN_SPAN_SHIFT 38
-#define SEEN_BYTES 64
+#define SEEN_BYTES 32
 
 /* CANCELLED has no name: every other state has a table of its own, or most of one. */
 typedef enum seen_kind { SEEN_QUEUE, SEEN_TYPE, SEEN_TENANT, SEEN_CANCELLED } seen_kind;

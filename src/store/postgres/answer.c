@@ -1,0 +1,89 @@
+/* The answers of a batch: most operations end as asked, the server names the others. See migrations/0002_batches.sql for the lines. */
+#include "store/postgres/inner.h"
+
+void pg_flat_forget(const flat *f)
+{
+    for (int i = 0; i < f->count; i++) {
+        pawl_op *op = f->ops[i].op;
+        op->result = f->ops[i].refused ? PAWL_OP_REFUSED : PAWL_OP_NONE;
+        op->out_id = op->out_fence = op->out_run_at_us = 0;
+        op->out_state = PAWL_STATE_NONE;
+    }
+}
+
+static int64_t later(int64_t now_us, int64_t delay_us) { return now_us > INT64_MAX - delay_us ? INT64_MAX : now_us + delay_us; }
+
+static int64_t due_at(const pawl_op *op, int64_t now_us)
+{
+    int64_t at_us = op->u.insert.at_us;
+    if (at_us) return at_us > now_us ? at_us : now_us;
+    return op->u.insert.delay_us > 0 ? later(now_us, op->u.insert.delay_us) : now_us;
+}
+
+static void inserted(pawl_op *op, pawl_id id, int64_t now_us)
+{
+    op->u.insert.body->id = id;
+    op->u.insert.body->created_us = now_us;
+}
+
+/* As if everything was carried out as asked. */
+static void expect(const flat_op *o, int64_t now_us)
+{
+    pawl_op *op = o->op;
+    op->result = PAWL_OP_DONE;
+    switch (op->kind) {
+    case PAWL_OP_INSERT: {
+        bool leased = op->u.insert.ask_lease && o->parent < 0;
+        op->out_id = op->id;
+        op->out_fence = leased;
+        op->out_state = leased ? PAWL_LEASED : PAWL_PENDING;
+        op->out_run_at_us = due_at(op, now_us);
+        inserted(op, op->id, now_us);
+        break;
+    }
+    case PAWL_OP_FINISH: op->out_state = op->u.finish.to; break;
+    case PAWL_OP_RELEASE:
+        op->out_state = PAWL_PENDING;
+        op->out_run_at_us = op->u.release.delay_us >= 0 ? later(now_us, op->u.release.delay_us) : 0;
+        break;
+    case PAWL_OP_START:
+    case PAWL_OP_PROGRESS: op->out_state = PAWL_LEASED; break;
+    default: break;
+    }
+}
+
+static void told(const flat_op *o, const int64_t n[6], int64_t now_us)
+{
+    pawl_op *op = o->op;
+    op->result = (pawl_op_result)n[1];
+    op->out_id = n[2];
+    op->out_fence = n[3];
+    op->out_run_at_us = n[4];
+    op->out_state = (pawl_state)n[5];
+    if (op->kind == PAWL_OP_INSERT && (op->result == PAWL_OP_DONE || op->result == PAWL_OP_REPLACED)) inserted(op, op->out_id, now_us);
+}
+
+/* Spawns of a FINISH that did not happen were not stored. */
+static void undo_spawns(const flat *f)
+{
+    for (int i = 0; i < f->count; i++) {
+        const flat_op *o = &f->ops[i];
+        if (o->parent < 0 || o->refused || f->ops[o->parent].op->result == PAWL_OP_DONE) continue;
+        o->op->result = PAWL_OP_NONE;
+        o->op->out_id = o->op->out_run_at_us = 0;
+        o->op->out_state = PAWL_STATE_NONE;
+    }
+}
+
+void pg_flat_answers(const flat *f, int64_t now_us, const char *results)
+{
+    int64_t n[6];
+    for (int i = 0; i < f->count; i++)
+        if (!f->ops[i].refused) expect(&f->ops[i], now_us);
+    for (const char *at = results; at && *at; at = strchr(at, '\n'), at += at != NULL) {
+        const char *next = at;
+        for (int i = 0; i < 6 && next; i++) next = pg_number_read(next, &n[i]);
+        if (next && n[0] >= 0 && n[0] < f->count) told(&f->ops[n[0]], n, now_us);
+    }
+    undo_spawns(f);
+}

@@ -1,0 +1,155 @@
+/* Lists: one page of tasks by id.
+ *
+ * The ids of one table (all bodies, or the table that holds tasks of the wanted state, or those of one key) are looked at stretch by stretch,
+ * so that it is always known how far the list came: one that is cut goes on from there. The cursor is the text of that id.
+ */
+#include "base/error.h"
+#include "store/postgres/read.h"
+
+#define FIRST_LOOK 200
+#define LAST_LOOK 5000
+
+typedef enum display { ANY, SCHEDULED, RETRYING, RUNNING, STALE } display; /* as read.sql numbers them */
+
+/* What a filter's state asks for, in terms of stored rows. */
+typedef struct wanted {
+    const char *name;
+    sql_name from;
+    pawl_state state; /* NONE: any */
+    display display;
+} wanted;
+
+static const wanted states[] = {
+    {"waiting", SQL_list_live, PAWL_WAITING, ANY},         {"pending", SQL_list_live, PAWL_PENDING, ANY},
+    {"scheduled", SQL_list_live, PAWL_PENDING, SCHEDULED}, {"retrying", SQL_list_live, PAWL_PENDING, RETRYING},
+    {"leased", SQL_list_leased, PAWL_LEASED, ANY},         {"running", SQL_list_leased, PAWL_LEASED, RUNNING},
+    {"stale", SQL_list_leased, PAWL_LEASED, STALE},        {"succeeded", SQL_list_done, PAWL_SUCCEEDED, ANY},
+    {"cancelled", SQL_list_done, PAWL_CANCELLED, ANY},     {"failed", SQL_list_failed, PAWL_FAILED, ANY},
+    {"throttled", SQL_list_live, PAWL_STATE_COUNT, ANY}, /* nothing is, so far */
+};
+
+typedef struct listing {
+    reading *r;
+    const pawl_filter *f;
+    wanted want;
+    pawl_info **found;
+    int count, limit;
+    pawl_id at;             /* the last task looked at */
+    pawl_id min_id, max_id; /* nothing else was created in the time asked for */
+    bool more, partial;
+} listing;
+
+static pawl_status read_filter(listing *l, pawl_error *err)
+{
+    const pawl_filter *f = l->f;
+    bool known = !f->state;
+    l->want = (wanted){.from = SQL_list_all};
+    for (size_t i = 0; !known && i < sizeof states / sizeof *states; i++) {
+        known = strcmp(f->state, states[i].name) == 0;
+        if (known) l->want = states[i];
+    }
+    if (!known) return err_set(err, PAWL_INVALID, "no task can be in state \"%s\"", f->state);
+    if (f->unresolved && l->want.from == SQL_list_all) l->want.from = SQL_list_failed;
+    if (f->key) l->want.from = SQL_list_key;
+    l->at = f->oldest_first ? 0 : INT64_MAX;
+    if (f->cursor && !pawl_id_parse(f->cursor, &l->at))
+        return err_set(err, PAWL_INVALID, "\"%s\" is not a cursor of this store: pass `next` of the page before", f->cursor);
+    l->limit = f->limit > 0 ? f->limit : 100;
+    return PAWL_OK;
+}
+
+/* Goes straight to the time asked for. */
+static void read_bounds(listing *l)
+{
+    const pawl_filter *f = l->f;
+    params *p = &l->r->c->params;
+    l->min_id = 0;
+    l->max_id = INT64_MAX;
+    if (!f->since_us && !f->until_us) return;
+    pg_params_begin(p);
+    pg_param_int8(p, f->since_us / PAWL_HOUR);
+    pg_param_int8(p, f->until_us ? (f->until_us - 1) / PAWL_HOUR : INT64_MAX);
+    PGresult *answer = pg_ask(l->r, SQL_list_bounds);
+    if (!answer) return;
+    if (f->since_us) l->min_id = PQgetisnull(answer, 0, 0) ? INT64_MAX : wire64(answer, 0, 0);
+    if (f->until_us) l->max_id = PQgetisnull(answer, 0, 1) ? 0 : wire64(answer, 0, 1);
+    PQclear(answer);
+}
+
+static void put_filter(const listing *l, int look)
+{
+    const pawl_filter *f = l->f;
+    params *p = &l->r->c->params;
+    pg_put_clock(l->r->s, p);
+    pg_param_int8(p, l->at);
+    pg_param_bool(p, f->oldest_first);
+    pg_param_int8(p, look);
+    pg_param_int8(p, l->limit - l->count + 1);
+    if (l->want.state) pg_param_int8(p, l->want.state);
+    else pg_param_null(p);
+    pg_param_text(p, f->type);
+    pg_param_text(p, f->queue);
+    pg_param_text(p, f->tenant);
+    pg_param_text(p, f->key);
+    pg_param_int8(p, f->since_us);
+    pg_param_int8(p, f->until_us);
+    pg_param_bool(p, f->unresolved);
+    pg_param_int8(p, l->want.display);
+    pg_param_int8(p, l->min_id);
+    pg_param_int8(p, l->max_id);
+}
+
+/* Takes the tasks that were found; false: the page is full. */
+static bool take(listing *l, const PGresult *answer)
+{
+    for (int i = 0; i < PQntuples(answer); i++) {
+        info_more ignored;
+        if (PQgetisnull(answer, i, 2)) continue;
+        if (l->count == l->limit) {
+            l->more = true;
+            return false;
+        }
+        pawl_info *info = pg_info_read(l->r, answer, i, 2, &ignored);
+        if (!info) return false;
+        l->found[l->count++] = info;
+        l->at = info->id;
+    }
+    return true;
+}
+
+static void walk(listing *l)
+{
+    for (int look = FIRST_LOOK;; look = look < LAST_LOOK / 4 ? 4 * look : LAST_LOOK) {
+        put_filter(l, look);
+        PGresult *answer = pg_ask(l->r, l->want.from);
+        if (!answer) return;
+        bool on = take(l, answer) && wire64(answer, 0, 0) == look;
+        if (on) l->at = wire64(answer, 0, 1);
+        PQclear(answer);
+        if (!on) return;
+        if (pg_mono_us() < l->r->until_us) continue;
+        l->more = l->partial = true;
+        return;
+    }
+}
+
+pawl_status pg_list_read(reading *r, pawl_query *query, pawl_error *err)
+{
+    listing l = {.r = r, .f = query->filter};
+    if (query->deadline_us > 0 && pg_mono_us() + query->deadline_us < r->until_us) r->until_us = pg_mono_us() + query->deadline_us;
+    pawl_status status = read_filter(&l, err);
+    if (status) return status;
+    pawl_page *page = pg_read_alloc(r, sizeof *page);
+    l.found = pg_read_alloc(r, (size_t)l.limit * sizeof *l.found);
+    if (!page || !l.found) return PAWL_OK; /* no_memory says it */
+    read_bounds(&l);
+    if (l.min_id <= l.max_id) walk(&l);
+    char next[PAWL_ID_TEXT];
+    pawl_id_format(l.at, next);
+    page->count = (size_t)l.count;
+    page->tasks = (const pawl_info *const *)l.found;
+    page->partial = l.partial;
+    if (l.more && !(page->next = pawl_arena_str(r->arena, next))) r->no_memory = true;
+    query->page = page;
+    return PAWL_OK;
+}

@@ -1,0 +1,324 @@
+-- What people ask (CANCEL, RETRY, ACK, QUEUE), and the batch as a whole.
+
+-- The end of a task that is not under way. Its row in pawl_live or pawl_leased is gone already.
+CREATE FUNCTION pawl_end_row(p_now int8, p_node int4, p_lane int8, p_state int2, p_level int2, p_derived bool, p_reason text,
+                             p_leased pawl_leased, p_live pawl_live) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    d pawl_failed;
+BEGIN
+    IF p_leased.id IS NOT NULL THEN
+        SELECT p_leased.id, coalesce(p_leased.started_us, p_leased.leased_us), p_leased.node, p_leased.fence, p_leased.runs,
+            p_leased.failures, p_leased.interruptions, p_leased.rescues, p_leased.progress, p_leased.progress_text,
+            CASE WHEN p_leased.run_at_us IS NOT NULL THEN p_leased.leased_us END, p_leased.run_at_us
+        INTO d.id, d.started_us, d.node, d.fence, d.runs, d.failures, d.interruptions, d.rescues, d.progress, d.progress_text,
+            d.leased_us, d.run_at_us;
+    ELSE
+        SELECT p_live.id, 0, p_live.fence, p_live.runs, p_live.failures, p_live.interruptions, p_live.rescues, p_live.run_at_us
+        INTO d.id, d.node, d.fence, d.runs, d.failures, d.interruptions, d.rescues, d.run_at_us;
+    END IF;
+    d.flags := p_derived::int4 + coalesce(p_leased.cancel_asked, false)::int4 * 2;
+    IF p_state = 5 THEN
+        INSERT INTO pawl_failed (id, finished_us, started_us, node, fence, runs, failures, interruptions, rescues, state, outcome, level,
+                                 flags, leased_us, run_at_us, progress, progress_text, reason)
+        VALUES (d.id, p_now, d.started_us, d.node, d.fence, d.runs, d.failures, d.interruptions, d.rescues, 5, 0, p_level, d.flags,
+                d.leased_us, d.run_at_us, d.progress, d.progress_text, p_reason);
+    ELSE
+        INSERT INTO pawl_done (id, finished_us, started_us, node, fence, runs, failures, interruptions, rescues, state, outcome, level,
+                               flags, leased_us, run_at_us, progress, progress_text, reason)
+        VALUES (d.id, p_now, d.started_us, d.node, d.fence, d.runs, d.failures, d.interruptions, d.rescues, p_state, 0, p_level, d.flags,
+                d.leased_us, d.run_at_us, d.progress, d.progress_text, p_reason);
+    END IF;
+    PERFORM pawl_add(p_node, p_lane, coalesce(p_leased.queue_id, p_live.queue_id), CASE WHEN p_leased.id IS NULL THEN -1 ELSE 0 END,
+                     CASE WHEN p_leased.id IS NULL THEN 0 ELSE -1 END, CASE WHEN p_state = 5 THEN 1 ELSE 0 END);
+    PERFORM pawl_roll(p_now, p_node, p_lane, coalesce(p_leased.queue_id, p_live.queue_id), coalesce(p_leased.type_id, p_live.type_id),
+                      CASE WHEN p_state = 5 THEN 3 ELSE 4 END::int2, 1, NULL, NULL);
+END $$;
+
+CREATE FUNCTION pawl_log_operator(p_now int8, p_by text, p_action text, p_id int8, p_detail text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_by IS NULL THEN RETURN; END IF;
+    INSERT INTO pawl_oplog (at_us, who, action, task_id, detail) VALUES (p_now, p_by, p_action, p_id, p_detail);
+END $$;
+
+CREATE FUNCTION pawl_cancel(p_now int8, p_node int4, p_lane int8, p_op int4, p_id int8, p_by text, p_level int2) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    h record;
+    v_leased pawl_leased;
+    v_state int2;
+    v_result int4 := 1;
+BEGIN
+    SELECT * INTO h FROM pawl_hold(p_id);
+    v_leased := h.o_leased;
+    IF (h.o_live).id IS NOT NULL THEN
+        v_state := (h.o_live).state;
+        DELETE FROM pawl_live WHERE id = p_id;
+        PERFORM pawl_end_row(p_now, p_node, p_lane, 6::int2, p_level, true, NULL, NULL, h.o_live);
+    ELSIF v_leased.not_started THEN
+        v_state := 3;
+        v_leased := pawl_take_back(p_node, p_lane, v_leased);
+        IF pawl_wanted(p_level, 0) THEN PERFORM pawl_trail(p_id, p_now, 3::int2, 6::int2, v_leased.fence, v_leased.node, NULL); END IF;
+        v_leased.progress := NULL;
+        v_leased.progress_text := NULL;
+        PERFORM pawl_end_row(p_now, p_node, p_lane, 6::int2, p_level, false, NULL, v_leased, NULL);
+    ELSIF v_leased.id IS NOT NULL THEN
+        v_state := 3;
+        v_result := 5;
+        UPDATE pawl_leased SET cancel_asked = true WHERE id = p_id AND NOT cancel_asked;
+    ELSE
+        SELECT o_state INTO v_state FROM pawl_find(p_id);
+        RETURN pawl_answer(p_op, CASE WHEN v_state = 0 THEN 8 ELSE 9 END, 0, 0, 0, v_state);
+    END IF;
+    PERFORM pawl_log_operator(p_now, p_by, 'cancel', p_id, NULL);
+    RETURN pawl_answer(p_op, v_result, 0, 0, 0, v_state);
+END $$;
+
+-- A finished task, locked: of pawl_failed, or of pawl_done; state 0: it is not finished.
+CREATE FUNCTION pawl_hold_ended(p_id int8, OUT o_state int2, OUT o_retried_as int8, OUT o_resolved bool, OUT o_reason text)
+LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT state, retried_as, resolved_us IS NOT NULL, reason INTO o_state, o_retried_as, o_resolved, o_reason
+    FROM pawl_failed WHERE id = p_id FOR UPDATE;
+    IF FOUND THEN RETURN; END IF;
+    SELECT state, retried_as, false, reason INTO o_state, o_retried_as, o_resolved, o_reason FROM pawl_done WHERE id = p_id FOR UPDATE;
+    o_state := coalesce(o_state, 0);
+END $$;
+
+CREATE FUNCTION pawl_retry(p_now int8, p_node int4, p_lane int8, p_op int4, p_id int8, p_by text, p_level int2, p_new int8,
+                           OUT o_answer text, OUT o_hint text) LANGUAGE plpgsql AS $$
+DECLARE
+    e record;
+    b pawl_body;
+    u pawl_new;
+    a record;
+    h record;
+    v_holder int8;
+BEGIN
+    o_hint := '';
+    SELECT * INTO e FROM pawl_hold_ended(p_id);
+    IF e.o_state = 0 THEN
+        SELECT f.o_state INTO h FROM pawl_find(p_id) f;
+        o_answer := pawl_answer(p_op, CASE WHEN h.o_state = 0 THEN 8 ELSE 9 END, 0, 0, 0, h.o_state);
+        RETURN;
+    END IF;
+    IF e.o_retried_as IS NOT NULL THEN
+        o_answer := pawl_answer(p_op, 2, e.o_retried_as, 0, 0, e.o_state);
+        RETURN;
+    END IF;
+    SELECT * INTO b FROM pawl_body WHERE id = p_id;
+    o_answer := pawl_answer(p_op, 9, 0, 0, 0, e.o_state);
+    IF e.o_state = 4 OR NOT FOUND OR e.o_reason = 'unreadable' THEN RETURN; END IF;
+    IF b.key IS NOT NULL THEN
+        SELECT task_id INTO v_holder FROM pawl_key WHERE key = b.key AND tenant_id = coalesce(b.tenant_id, 0) AND old = 0 FOR UPDATE;
+        SELECT * INTO h FROM pawl_find(v_holder);
+        IF h.o_state IN (1, 2, 3) THEN
+            o_answer := pawl_answer(p_op, 2, v_holder, 0, 0, h.o_state);
+            RETURN;
+        END IF;
+    END IF;
+    SELECT p_op, p_new, b.type_id, b.queue_id, b.priority, p_level, b.audit, NULL, false, b.tenant_id, b.max_attempts, b.timeout_us, p_id,
+        b.key, b.content_type, b.created_by, b.traceparent, b.headers, b.rate_key, b.payload, false, 0, 0, NULL INTO u;
+    SELECT * INTO a FROM pawl_put_one(p_now, p_node, p_lane, false, u);
+    o_answer := pawl_answer(p_op, CASE WHEN a.o_result IN (1, 4) THEN 1 ELSE 10 END, a.o_id, 0, a.o_run_at, e.o_state);
+    IF a.o_result NOT IN (1, 4) THEN
+        o_answer := pawl_answer(p_op, 10, 0, 0, 0, e.o_state);
+        RETURN;
+    END IF;
+    IF e.o_state = 5 THEN
+        UPDATE pawl_failed SET retried_as = a.o_id, resolved_us = coalesce(resolved_us, p_now), resolved_by = coalesce(resolved_by, p_by)
+        WHERE id = p_id;
+        IF NOT e.o_resolved THEN PERFORM pawl_add(p_node, p_lane, b.queue_id, 0, 0, -1); END IF;
+    ELSE
+        UPDATE pawl_done SET retried_as = a.o_id WHERE id = p_id;
+    END IF;
+    PERFORM pawl_log_operator(p_now, p_by, 'retry', p_id, NULL);
+    o_hint := pawl_hint(u.queue_id, u.priority, 0, u.type_id, a.o_run_at);
+END $$;
+
+CREATE FUNCTION pawl_ack(p_now int8, p_node int4, p_lane int8, p_op int4, p_id int8, p_by text, p_note text) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    e record;
+    v_state int2;
+BEGIN
+    SELECT * INTO e FROM pawl_hold_ended(p_id);
+    v_state := e.o_state;
+    IF v_state = 0 THEN SELECT o_state INTO v_state FROM pawl_find(p_id); END IF;
+    IF v_state <> 5 OR e.o_resolved THEN RETURN pawl_answer(p_op, CASE WHEN v_state = 0 THEN 8 ELSE 9 END, 0, 0, 0, v_state); END IF;
+    UPDATE pawl_failed SET resolved_us = p_now, resolved_by = p_by, note = p_note WHERE id = p_id;
+    PERFORM pawl_add(p_node, p_lane, (SELECT queue_id FROM pawl_body WHERE id = p_id), 0, 0, -1);
+    PERFORM pawl_log_operator(p_now, p_by, 'acknowledge', p_id, p_note);
+    RETURN pawl_answer(p_op, 1, 0, 0, 0, v_state);
+END $$;
+
+CREATE FUNCTION pawl_pause(p_now int8, p_op int4, p_queue int4, p_pause bool, p_by text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO pawl_queue (queue_id, paused) VALUES (p_queue, p_pause)
+    ON CONFLICT (queue_id) DO UPDATE SET paused = p_pause;
+    PERFORM pawl_log_operator(p_now, p_by, CASE WHEN p_pause THEN 'pause' ELSE 'resume' END, NULL,
+                              (SELECT text FROM pawl_name WHERE id = p_queue));
+    RETURN '';
+END $$;
+
+-- The operations of people, one by one: kind 6 cancel, 7 retry, 8 ack, 9 queue.
+CREATE FUNCTION pawl_operate(p_now int8, p_node int4, p_lane int8, p_op int4[], p_kind int2[], p_id int8[], p_by text[], p_level int2[],
+                             p_new int8[], p_note text[], p_queue int4[], p_pause bool[], OUT o_results text, OUT o_hints text)
+LANGUAGE plpgsql AS $$
+DECLARE
+    u record;
+    r record;
+BEGIN
+    o_results := '';
+    o_hints := '';
+    FOR u IN SELECT * FROM unnest(p_op, p_kind, p_id, p_by, p_level, p_new, p_note, p_queue, p_pause)
+             x (op, kind, id, who, level, new_id, note, queue, pause) ORDER BY x.id LOOP
+        IF u.kind = 6 THEN
+            o_results := o_results || pawl_cancel(p_now, p_node, p_lane, u.op, u.id, u.who, u.level);
+        ELSIF u.kind = 7 THEN
+            SELECT * INTO r FROM pawl_retry(p_now, p_node, p_lane, u.op, u.id, u.who, u.level, u.new_id);
+            o_results := o_results || r.o_answer;
+            o_hints := o_hints || r.o_hint;
+        ELSIF u.kind = 8 THEN
+            o_results := o_results || pawl_ack(p_now, p_node, p_lane, u.op, u.id, u.who, u.note);
+        ELSE
+            o_results := o_results || pawl_pause(p_now, u.op, u.queue, u.pause, u.who);
+        END IF;
+    END LOOP;
+END $$;
+
+-- ---- the batch --------------------------------------------------------------------------------------------------------------------
+
+-- What every call that writes begins with: an answer must be durable, nobody waits for ever (p_wait_ms NULL: the session has its limit), and
+-- what the rules of leases rest on is what was committed last.
+CREATE FUNCTION pawl_begin(p_wait_ms int4) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('synchronous_commit') = 'off' THEN PERFORM set_config('synchronous_commit', 'on', true); END IF;
+    IF p_wait_ms IS NOT NULL THEN PERFORM set_config('lock_timeout', p_wait_ms::text, true); END IF;
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'transactions are % here, and pawl needs read committed', current_setting('transaction_isolation')
+            USING ERRCODE = 'PW003';
+    END IF;
+END $$;
+
+-- The receipt of a lane, locked: 0 the batch is new, 1 it was applied before, 2 it does not follow the one before.
+CREATE FUNCTION pawl_receipt(p_node int4, p_lane int8, p_number int8, p_alive int2, OUT o_verdict int4, OUT o_now int8,
+                             OUT o_results text) LANGUAGE plpgsql AS $$
+DECLARE
+    v_number int8;
+BEGIN
+    LOOP
+        SELECT number, now_us, results INTO v_number, o_now, o_results FROM pawl_lane WHERE node = p_node AND lane = p_lane FOR UPDATE;
+        EXIT WHEN FOUND;
+        INSERT INTO pawl_lane (node, lane) VALUES (p_node, p_lane) ON CONFLICT DO NOTHING;
+    END LOOP;
+    IF v_number = p_number AND p_number > 0 THEN
+        o_verdict := 1;
+    ELSIF v_number = p_number - 1 OR (v_number = 0 AND coalesce(p_alive, -1) = -1) THEN -- a node that was swept may come with any number
+        o_verdict := 0;
+    ELSE
+        o_verdict := 2;
+    END IF;
+END $$;
+
+-- A batch: i_ INSERT, e_ FINISH and RELEASE, s_ START, g_ PROGRESS, o_ what people ask. p_ask: one of them asks for a lease. p_dry: only
+-- to see whether it works; ends in the error PW001.
+CREATE FUNCTION pawl_apply(
+    p_clock int8[], p_wait_ms int4, p_node int4, p_lane int8, p_number int8, p_ask bool, p_dry bool,
+    i_op int4[], i_id int8[], i_type int4[], i_queue int4[], i_priority int2[], i_level int2[], i_audit int2[], i_when int8[],
+    i_ask bool[], i_tenant int4[], i_max int4[], i_timeout int8[], i_retry_of int8[], i_key text[], i_content_type text[],
+    i_created_by text[], i_traceparent text[], i_headers text[], i_rate_key bytea[], i_payload bytea[], i_slow bool[],
+    i_may_exist bool[], i_depth int8[], i_member int4[], i_parent int4[],
+    e_op int4[], e_id int8[], e_fence int8[], e_to int2[], e_outcome int2[], e_started int8[], e_ended int8[], e_level int2[],
+    e_lines int4[], e_progress int2[], e_progress_text text[], e_code text[], e_error text[], e_log text[], e_reason text[],
+    e_result_type text[], e_result_ref text[], e_result bytea[], e_delay int8[], e_failure bool[], e_interruption bool[],
+    s_op int4[], s_id int8[], s_fence int8[], s_mark bool[],
+    g_op int4[], g_id int8[], g_fence int8[], g_percent int2[], g_text text[],
+    o_op int4[], o_kind int2[], o_id int8[], o_by text[], o_level int2[], o_new int8[], o_note text[], o_queue int4[], o_pause bool[],
+    OUT verdict int4, OUT now_us int8, OUT dead bool, OUT results text, OUT hints text)
+LANGUAGE plpgsql
+SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+    v_alive int2;
+    v_lease_us int8;
+    v_boot int8;
+    v_leases int8 := 0;
+    v_granted int8 := 0;
+    v_news pawl_new[];
+    v_full int4[];
+    v_undone int4[];
+    r record;
+BEGIN
+    IF p_wait_ms IS DISTINCT FROM -1 THEN PERFORM pawl_begin(p_wait_ms); END IF; -- -1: a transaction of the caller's own
+    results := '';
+    hints := '';
+    verdict := 0;
+    IF p_node = 0 THEN
+        p_lane := nextval('pawl_slot');
+    ELSE
+        IF p_ask THEN
+            SELECT n.alive, n.lease_us INTO v_alive, v_lease_us FROM pawl_node n WHERE n.id = p_node FOR SHARE;
+        ELSE
+            SELECT n.alive, n.lease_us INTO v_alive, v_lease_us FROM pawl_node n WHERE n.id = p_node;
+        END IF;
+        dead := v_alive IS DISTINCT FROM 1;
+        SELECT x.o_verdict, x.o_now, x.o_results INTO verdict, now_us, results FROM pawl_receipt(p_node, p_lane, p_number, v_alive) x;
+        IF verdict <> 0 THEN RETURN; END IF;
+        results := '';
+    END IF;
+    now_us := coalesce(p_clock[1], pawl_now());
+    v_boot := coalesce(p_clock[2], now_us);
+    IF i_slow IS NOT NULL OR i_key IS NOT NULL THEN
+        v_news := ARRAY(
+            SELECT (u.op, u.id, u.type, u.queue, u.priority, u.level, u.audit, u.w, u.ask, u.tenant, u.max, u.timeout, u.retry_of, u.key,
+                    u.content_type, u.created_by, u.traceparent, u.headers, u.rate_key, u.payload, u.may_exist, u.depth, u.member,
+                    u.parent)::pawl_new
+            FROM unnest(i_op, i_id, i_type, i_queue, i_priority, i_level, i_audit, i_when, i_ask, i_tenant, i_max, i_timeout, i_retry_of,
+                        i_key, i_content_type, i_created_by, i_traceparent, i_headers, i_rate_key, i_payload, i_may_exist, i_depth,
+                        i_member, i_parent, i_slow)
+                u (op, id, type, queue, priority, level, audit, w, ask, tenant, max, timeout, retry_of, key, content_type, created_by,
+                   traceparent, headers, rate_key, payload, may_exist, depth, member, parent, slow)
+            WHERE u.slow OR u.key IS NOT NULL ORDER BY u.op);
+        IF i_depth IS NOT NULL THEN v_full := pawl_full(v_news); END IF;
+    END IF;
+    IF e_op IS NOT NULL AND e_delay IS NULL AND e_log IS NULL AND 5 <> ALL (e_to) THEN
+        SELECT x.o_results, ''::text AS o_hints, x.o_leases INTO r FROM pawl_finish(now_us, p_node, p_lane, e_op, e_id, e_fence, e_to,
+            e_outcome, e_started, e_ended, e_level, e_progress, e_progress_text, e_code, e_error, e_reason, e_result_type, e_result_ref,
+            e_result) x;
+    ELSIF e_op IS NOT NULL THEN
+        SELECT * INTO r FROM pawl_end(now_us, p_node, p_lane, e_op, e_id, e_fence, e_to, e_outcome, e_started, e_ended, e_level, e_lines,
+            e_progress, e_progress_text, e_code, e_error, e_log, e_reason, e_result_type, e_result_ref, e_result, e_delay, e_failure,
+            e_interruption);
+    END IF;
+    IF e_op IS NOT NULL THEN
+        results := results || r.o_results;
+        hints := hints || r.o_hints;
+        v_leases := v_leases + r.o_leases;
+        IF i_parent IS NOT NULL THEN -- answers that begin with another result than 1 are of those that were not carried out
+            v_undone := ARRAY(SELECT split_part(l, ' ', 1)::int4 FROM string_to_table(r.o_results, E'\n') l
+                              WHERE l <> '' AND split_part(l, ' ', 2) <> '1');
+        END IF;
+    END IF;
+    IF s_op IS NOT NULL THEN results := results || pawl_mark(now_us, s_op, s_id, s_fence, s_mark); END IF;
+    IF g_op IS NOT NULL THEN results := results || pawl_progress(g_op, g_id, g_fence, g_percent, g_text); END IF;
+    IF o_op IS NOT NULL THEN
+        SELECT * INTO r FROM pawl_operate(now_us, p_node, p_lane, o_op, o_kind, o_id, o_by, o_level, o_new, o_note, o_queue, o_pause);
+        results := results || r.o_results;
+        hints := hints || r.o_hints;
+    END IF;
+    IF i_op IS NOT NULL THEN
+        SELECT * INTO r FROM pawl_put(now_us, p_node, p_lane, p_ask AND v_alive = 1, i_op, i_id, i_type, i_queue, i_priority, i_level,
+            i_audit, i_when, i_ask, i_tenant, i_max, i_timeout, i_retry_of, i_key, i_content_type, i_created_by, i_traceparent, i_headers,
+            i_rate_key, i_payload, i_slow, v_news, v_undone, v_full);
+        results := results || r.o_results;
+        hints := hints || r.o_hints;
+        v_granted := r.o_leases;
+    END IF;
+    IF p_node <> 0 THEN
+        UPDATE pawl_lane l SET number = p_number, now_us = pawl_apply.now_us, results = nullif(pawl_apply.results, ''),
+            leases = l.leases + v_leases + v_granted, renewal = l.renewal + (v_granted > 0)::int4,
+            expires_us = CASE WHEN v_granted > 0 THEN v_boot + v_lease_us ELSE l.expires_us END
+        WHERE l.node = p_node AND l.lane = p_lane;
+    END IF;
+    IF p_dry THEN RAISE EXCEPTION 'it works' USING ERRCODE = 'PW001'; END IF;
+END $$;

@@ -1,0 +1,515 @@
+-- Nodes, leases and rescue.
+--
+-- A lease is granted only in a transaction that holds the node's life row (shared) and found it alive; a rescuer holds the victim's life
+-- row (exclusive) while it reads the heartbeat again, declares the node dead and frees its tasks. So no lease appears after the rescue.
+--
+-- p_until: the server's time past which the caller has given up: what would take effect later than that fails instead (PW002).
+
+CREATE FUNCTION pawl_check_until(p_until int8) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF pawl_now() > p_until THEN RAISE EXCEPTION 'too late: the caller has given up' USING ERRCODE = 'PW002'; END IF;
+END $$;
+
+-- ---- heartbeats and news ----------------------------------------------------------------------------------------------------------
+
+-- The heartbeat of each node that has one.
+CREATE VIEW pawl_heartbeat AS
+SELECT node, max(expires_us) AS expires_us, sum(renewal)::int8 AS renewal, sum(leases)::int8 AS leases, max(skew_us) AS skew_us
+FROM pawl_lane GROUP BY node;
+
+CREATE FUNCTION pawl_beat(p_node int4, p_lane int8, p_leases int8, p_expires int8, p_skew int8) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE pawl_lane SET leases = leases + p_leases, renewal = renewal + 1, expires_us = p_expires, skew_us = coalesce(p_skew, skew_us)
+    WHERE node = p_node AND lane = p_lane;
+    IF FOUND THEN RETURN; END IF;
+    INSERT INTO pawl_lane (node, lane, leases, renewal, expires_us, skew_us) VALUES (p_node, p_lane, p_leases, 1, p_expires, p_skew)
+    ON CONFLICT (node, lane) DO UPDATE SET leases = pawl_lane.leases + p_leases, renewal = pawl_lane.renewal + 1,
+        expires_us = p_expires, skew_us = coalesce(p_skew, pawl_lane.skew_us);
+END $$;
+
+-- One line each: D dead, F earliest expiry of another node that holds leases, L lapsed (node renewal proven), C cancels (id fence).
+CREATE FUNCTION pawl_news(p_boot int8, p_node int4) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    v_text text;
+    v_first int8;
+    v_lapsed text;
+BEGIN
+    SELECT min(greatest(h.expires_us - p_boot, 0)) FILTER (WHERE n.alive = 1),
+        string_agg('L ' || h.node || ' ' || h.renewal || ' ' || (n.alive <> 1 OR n.gone)::int4 || E'\n', '' ORDER BY h.node)
+            FILTER (WHERE h.expires_us <= p_boot OR n.alive <> 1 OR n.gone)
+    INTO v_first, v_lapsed
+    FROM (SELECT node, max(expires_us) AS expires_us, sum(renewal) AS renewal FROM pawl_lane WHERE node <> p_node
+          GROUP BY node HAVING sum(leases) > 0) h JOIN pawl_node n ON n.id = h.node;
+    v_text := 'D ' || (NOT EXISTS (SELECT FROM pawl_node WHERE id = p_node AND alive = 1))::int4 || E'\nF ' || coalesce(v_first, -1) || E'\n';
+    RETURN v_text || coalesce(v_lapsed, '') || coalesce(
+        (SELECT string_agg('C ' || c.id || ' ' || c.fence || E'\n', '')
+         FROM (SELECT id, fence FROM pawl_leased WHERE node = p_node AND cancel_asked ORDER BY id LIMIT 256) c), '');
+END $$;
+
+CREATE FUNCTION pawl_renew(p_clock int8[], p_wait_ms int4, p_node int4, p_wall int8, OUT now_us int8, OUT held int8, OUT news text)
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    v_lease_us int8;
+    v_boot int8;
+    v_ended int8;
+BEGIN
+    PERFORM pawl_begin(p_wait_ms);
+    SELECT lease_us INTO v_lease_us FROM pawl_node WHERE id = p_node AND alive = 1 FOR SHARE;
+    now_us := coalesce(p_clock[1], pawl_now());
+    v_boot := coalesce(p_clock[2], now_us);
+    IF v_lease_us IS NOT NULL THEN
+        WITH d AS (DELETE FROM pawl_lane WHERE node = p_node AND lane < -1000 RETURNING leases) SELECT sum(leases) INTO v_ended FROM d;
+        PERFORM pawl_beat(p_node, -2, coalesce(v_ended, 0), v_boot + v_lease_us, p_wall - now_us);
+    END IF;
+    held := (SELECT coalesce(sum(leases), 0) FROM pawl_lane WHERE node = p_node);
+    news := pawl_news(v_boot, p_node);
+END $$;
+
+-- ---- birth and death --------------------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION pawl_register(p_clock int8[], p_wait_ms int4, p_queue_ids int4[], p_name text, p_pid int8, p_queues text, p_types text,
+                              p_lease_us int8, p_locked bool) RETURNS int4 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    v_node int4;
+BEGIN
+    PERFORM pawl_begin(p_wait_ms);
+    INSERT INTO pawl_node (name, pid, queues, types, lease_us, born_us, alive, gone, locked, blame)
+    VALUES (p_name, p_pid, p_queues, p_types, p_lease_us, coalesce(p_clock[1], pawl_now()), 1, false, p_locked, 0) RETURNING id INTO v_node;
+    INSERT INTO pawl_queue (queue_id) SELECT DISTINCT q FROM unnest(p_queue_ids) q ORDER BY 1 ON CONFLICT DO NOTHING;
+    RETURN v_node;
+END $$;
+
+-- Session locks that show that nodes live, as long as the caller's session does. The first part of a lock's name is the table's number.
+CREATE FUNCTION pawl_hold_lives(p_nodes int4[]) RETURNS void LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    v_class int8 := 'pawl_node'::regclass::oid::int8;
+BEGIN
+    PERFORM pg_advisory_lock_shared((CASE WHEN v_class > 2147483647 THEN v_class - 4294967296 ELSE v_class END)::int4, n)
+    FROM unnest(p_nodes) n WHERE n > 0;
+END $$;
+
+-- Its life row is locked.
+CREATE FUNCTION pawl_kill(p_now int8, p_node int4, p_blame int2) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE pawl_node SET alive = 0, died_us = p_now, blame = p_blame WHERE id = p_node;
+    UPDATE pawl_number SET node = 0 WHERE node = p_node;
+    UPDATE pawl_lane SET expires_us = 0 WHERE node = p_node AND expires_us <> 0;
+END $$;
+
+-- A node goes. One that holds leases stays, and others will rescue it; p_gone: its process ends, so they need not wait.
+CREATE FUNCTION pawl_leave(p_clock int8[], p_wait_ms int4, p_nodes int4[], p_gone bool) RETURNS void
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    n record;
+BEGIN
+    PERFORM pawl_begin(p_wait_ms);
+    FOR n IN SELECT id FROM pawl_node WHERE id = ANY (p_nodes) AND alive = 1 ORDER BY id FOR UPDATE LOOP
+        IF p_gone THEN
+            UPDATE pawl_node SET gone = true WHERE id = n.id;
+        ELSIF (SELECT coalesce(sum(leases), 0) FROM pawl_lane WHERE node = n.id) = 0 THEN
+            PERFORM pawl_kill(coalesce(p_clock[1], pawl_now()), n.id, 0::int2);
+        END IF;
+    END LOOP;
+END $$;
+
+-- Node numbers for ids. got 0: all are in use.
+CREATE FUNCTION pawl_take_number(p_clock int8[], p_wait_ms int4, p_node int4, p_number int4, p_ahead_ms int8, p_used_ms int8,
+                                 p_give_back bool, OUT got int4, OUT lowest_ms int8, OUT highest_ms int8)
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    v_now_ms int8 := coalesce(p_clock[1], pawl_now()) / 1000 - 1735689600000;
+    v_floor int8;
+    v_ceiling int8;
+BEGIN
+    PERFORM pawl_begin(p_wait_ms);
+    got := 0;
+    SELECT number, floor_ms, ceiling_ms INTO got, v_floor, v_ceiling FROM pawl_number WHERE number = p_number AND node = p_node FOR UPDATE;
+    IF FOUND AND p_give_back THEN
+        UPDATE pawl_number SET node = 0, ceiling_ms = CASE WHEN p_used_ms < v_ceiling THEN greatest(p_used_ms, v_floor) ELSE v_ceiling END
+        WHERE number = got;
+        RETURN;
+    ELSIF p_give_back THEN
+        RETURN;
+    ELSIF NOT FOUND THEN
+        SELECT m.number, m.ceiling_ms, m.ceiling_ms INTO got, v_floor, v_ceiling FROM pawl_number m
+        WHERE NOT EXISTS (SELECT FROM pawl_node n WHERE n.id = m.node AND n.alive = 1 AND NOT n.gone) OR m.ceiling_ms <= v_now_ms
+        ORDER BY m.ceiling_ms, m.number LIMIT 1 FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            got := 0;
+            RETURN;
+        END IF;
+    END IF;
+    v_ceiling := greatest(v_ceiling, greatest(v_now_ms, p_used_ms, v_floor) + p_ahead_ms);
+    UPDATE pawl_number SET node = p_node, floor_ms = v_floor, ceiling_ms = v_ceiling WHERE number = got;
+    lowest_ms := v_floor;
+    highest_ms := v_ceiling;
+END $$;
+
+-- ---- claims -----------------------------------------------------------------------------------------------------------------------
+--
+-- The ready index is a row of lanes, one per queue, priority, class and type. A claim steps from lane to lane by one probe each. The caller
+-- may pass the lanes it knows (l_, in their order), each with the time below which nothing is left in it (-1: of a type that it does not
+-- want), so that the dead entries of what was claimed before are not looked at again: then the probes go between the known lanes, and
+-- into them from that time on. What would be granted is locked, and others skip it. Until there is something to grant, nothing is written.
+
+-- The lanes of a queue: those known, and what lies between them.
+CREATE FUNCTION pawl_lanes(p_queue int4, p_known int8[], p_from int8[]) RETURNS TABLE (lane int8, from_us int8)
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    v_at int4 := 1;
+    v_count int4 := coalesce(cardinality(p_known), 0);
+    v_last int8 := -1;
+BEGIN
+    LOOP
+        SELECT v.lane INTO lane FROM pawl_live v
+        WHERE v.state = 2 AND NOT v.blocked AND v.queue_id = p_queue AND v.lane > v_last
+            AND v.lane < CASE WHEN v_at <= v_count THEN p_known[v_at] ELSE 9223372036854775807 END
+        ORDER BY v.lane, v.run_at_us, v.id LIMIT 1;
+        IF FOUND THEN
+            from_us := 0;
+        ELSIF v_at <= v_count THEN
+            lane := p_known[v_at];
+            from_us := p_from[v_at];
+            v_at := v_at + 1;
+        ELSE
+            RETURN;
+        END IF;
+        v_last := lane;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
+-- Chooses and locks what is due of one lane of ordinary tasks. o_more: there is more.
+CREATE FUNCTION pawl_choose_one(p_now int8, p_queue int4, p_lane int8, p_from int8, p_room int4,
+                                OUT o_ids int8[], OUT o_last int8, OUT o_more bool) LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT coalesce(array_agg(s.id), '{}'), max(s.run_at_us) INTO o_ids, o_last FROM (
+        SELECT v.id, v.run_at_us FROM pawl_live v
+        WHERE v.state = 2 AND NOT v.blocked AND v.queue_id = p_queue AND v.lane = p_lane AND v.run_at_us >= p_from AND v.run_at_us <= p_now
+        ORDER BY v.run_at_us, v.id LIMIT p_room FOR UPDATE SKIP LOCKED) s;
+    o_more := false;
+    IF cardinality(o_ids) < p_room THEN
+        o_last := NULL;
+        RETURN;
+    END IF;
+    o_more := EXISTS (
+        SELECT FROM pawl_live v
+        WHERE v.state = 2 AND NOT v.blocked AND v.queue_id = p_queue AND v.lane = p_lane AND (v.run_at_us, v.id) > (o_last, o_ids[p_room])
+            AND v.run_at_us <= p_now
+        ORDER BY v.run_at_us, v.id LIMIT 1);
+END $$;
+
+-- The same for several lanes of one priority: suspects only within p_free, of those to run alone one at most, and only if p_solo. Chooses
+-- without locks, then locks; what somebody else has meanwhile is left out and the choice made again. o_lasts: by lane, where it came to.
+CREATE FUNCTION pawl_choose(p_now int8, p_queue int4, p_lanes int8[], p_froms int8[], p_got int4, p_free int4, p_room int4, p_solo bool,
+                            OUT o_ids int8[], OUT o_lasts int8[], OUT o_more bool, OUT o_solo bool) LANGUAGE plpgsql AS $$
+DECLARE
+    v_skip int8[] := '{}';
+    v_chosen int8[];
+    v_locked int8[];
+    v_alone int8;
+    v_got int4;
+    c record;
+BEGIN
+    o_ids := '{}';
+    o_solo := false;
+    FOR round IN 1..5 LOOP
+        v_chosen := '{}';
+        v_alone := NULL;
+        v_got := p_got + cardinality(o_ids);
+        o_more := false;
+        o_lasts := p_froms;
+        FOR c IN
+            SELECT x.id, x.run_at_us, (g.lane >> 32) & 15 AS class, g.i FROM unnest(p_lanes, p_froms) WITH ORDINALITY g (lane, from_us, i),
+                LATERAL (SELECT v.id, v.run_at_us FROM pawl_live v
+                         WHERE v.state = 2 AND NOT v.blocked AND v.queue_id = p_queue AND v.lane = g.lane AND v.run_at_us >= g.from_us
+                             AND v.run_at_us <= p_now
+                         ORDER BY v.run_at_us, v.id LIMIT p_room + 1 + cardinality(v_skip) + cardinality(o_ids)) x
+            WHERE x.id <> ALL (v_skip) AND x.id <> ALL (o_ids) ORDER BY x.run_at_us, x.id
+        LOOP
+            IF v_got >= p_got + p_room THEN
+                o_more := true;
+                EXIT;
+            ELSIF c.class = 0 OR (v_got < p_free AND (c.class = 1 OR (p_solo AND NOT o_solo AND v_alone IS NULL))) THEN
+                v_chosen := v_chosen || c.id;
+                v_got := v_got + 1;
+                IF c.class = 2 THEN v_alone := c.id; END IF;
+                IF NOT o_more THEN o_lasts[c.i] := c.run_at_us; END IF;
+            ELSE
+                o_more := true;
+            END IF;
+        END LOOP;
+        v_locked := ARRAY(SELECT v.id FROM pawl_live v WHERE v.id = ANY (v_chosen) AND v.state = 2 AND NOT v.blocked
+                          ORDER BY v.id FOR UPDATE SKIP LOCKED);
+        o_ids := o_ids || ARRAY(SELECT y.id FROM unnest(v_chosen) WITH ORDINALITY y (id, i) WHERE y.id = ANY (v_locked) ORDER BY y.i);
+        o_solo := o_solo OR coalesce(v_alone = ANY (v_locked), false);
+        EXIT WHEN cardinality(v_locked) = cardinality(v_chosen);
+        v_skip := v_skip || ARRAY(SELECT y FROM unnest(v_chosen) y WHERE y <> ALL (v_locked));
+    END LOOP;
+END $$;
+
+-- A row of the answer is a task (want > 0), or the last one, which has only news: what pawl_news says, and besides
+--   N now_us        W want paused more next_due_us (0: none)        V want lane run_at_us (where to go on)
+CREATE FUNCTION pawl_claim(p_clock int8[], p_wait_ms int4, p_until int8, p_node int4, p_seen bool, p_queue int4[], p_free int4[],
+                           p_prefetch int4[], p_solo bool[], p_any bool[], t_want int4[], t_type int4[],
+                           l_want int4[], l_lane int8[], l_from int8[])
+RETURNS TABLE (want int4, id int8, fence int4, run_at_us int8, runs int4, failures int4, rescues int4, interruptions int4, class int2,
+               not_started bool, type_id int4, queue_id int4, created_us int8, priority int2, audit int2, tenant_id int4,
+               max_attempts int4, timeout_us int8, retry_of int8, key text, content_type text, created_by text, traceparent text,
+               headers text, rate_key bytea, payload bytea, news text)
+LANGUAGE plpgsql
+SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+    v_now int8 := coalesce(p_clock[1], pawl_now());
+    v_boot int8 := coalesce(p_clock[2], v_now);
+    v_slack int8 := 500000; -- a commit under way may bring something that fell due this long ago
+    v_count int4 := coalesce(cardinality(p_queue), 0);
+    v_alive int2;
+    v_lease_us int8;
+    v_paused bool[] := '{}';
+    v_more bool[] := '{}';
+    v_next int8[] := '{}';
+    v_solo bool := false;
+    v_types int4[];
+    w int4[] := '{}';
+    l int8[] := '{}';
+    f int8[] := '{}';
+    g_id int8[] := '{}';
+    g_want int4[] := '{}';
+    g_at int4[] := '{}';
+    v_got int4;
+    v_room int4;
+    v_lasts int8[];
+    v_text text := '';
+    r record;
+    x record;
+BEGIN
+    PERFORM pawl_begin(p_wait_ms);
+    SELECT n.alive INTO v_alive FROM pawl_node n WHERE n.id = p_node;
+    FOR i IN 1..v_count LOOP
+        v_paused[i] := coalesce(v_alive = 1 AND (SELECT q.paused FROM pawl_queue q WHERE q.queue_id = p_queue[i]), false);
+        v_more[i] := false;
+        v_next[i] := 0;
+        CONTINUE WHEN v_paused[i] OR v_alive IS DISTINCT FROM 1;
+        v_types := ARRAY(SELECT y.t FROM unnest(t_want, t_type) y (w, t) WHERE y.w = i);
+        SELECT array_agg(y.l) AS l, array_agg(y.f) AS f INTO x FROM unnest(l_want, l_lane, l_from) y (w, l, f) WHERE y.w = i;
+        FOR r IN SELECT * FROM pawl_lanes(p_queue[i], x.l, x.f) LOOP
+            IF NOT p_any[i] AND (r.lane & 4294967295) <> ALL (v_types) THEN
+                v_text := v_text || 'V ' || i || ' ' || r.lane || E' -1\n';
+                CONTINUE;
+            END IF;
+            w := w || i;
+            l := l || r.lane;
+            f := f || CASE WHEN r.from_us > v_now - v_slack THEN 0 ELSE greatest(r.from_us, 0) END; -- 0: the clock went back
+        END LOOP;
+    END LOOP;
+    -- Which lanes have something due, in the order of wants and priorities.
+    FOR r IN
+        SELECT y.w, array_agg(y.l ORDER BY y.l) FILTER (WHERE d.run_at_us IS NOT NULL) AS l,
+            array_agg(d.run_at_us ORDER BY y.l) FILTER (WHERE d.run_at_us IS NOT NULL) AS f, min(n.run_at_us) AS next_us,
+            string_agg('V ' || y.w || ' ' || y.l || ' ' || (v_now - v_slack) || E'\n', '') FILTER (WHERE d.run_at_us IS NULL) AS lanes
+        FROM unnest(w, l, f) y (w, l, f)
+        LEFT JOIN LATERAL (SELECT v.run_at_us FROM pawl_live v
+                           WHERE v.state = 2 AND NOT v.blocked AND v.queue_id = p_queue[y.w] AND v.lane = y.l AND v.run_at_us >= y.f
+                               AND v.run_at_us <= v_now
+                           ORDER BY v.run_at_us LIMIT 1) d ON true
+        LEFT JOIN LATERAL (SELECT v.run_at_us FROM pawl_live v
+                           WHERE v.state = 2 AND NOT v.blocked AND v.queue_id = p_queue[y.w] AND v.lane = y.l AND v.run_at_us > v_now
+                           ORDER BY v.run_at_us LIMIT 1) n ON true
+        GROUP BY y.w, y.l >> 36 ORDER BY y.w, y.l >> 36
+    LOOP
+        IF r.next_us IS NOT NULL AND (v_next[r.w] = 0 OR r.next_us < v_next[r.w]) THEN v_next[r.w] := r.next_us; END IF;
+        v_text := v_text || coalesce(r.lanes, '');
+        CONTINUE WHEN r.l IS NULL;
+        IF v_lease_us IS NULL THEN -- the first thing to grant
+            SELECT n.alive, n.lease_us INTO v_alive, v_lease_us FROM pawl_node n WHERE n.id = p_node FOR SHARE;
+            v_lease_us := coalesce(v_lease_us, 0);
+        END IF;
+        CONTINUE WHEN v_alive IS DISTINCT FROM 1; -- it died this moment
+        v_got := (SELECT count(*) FROM unnest(g_want) y WHERE y = r.w);
+        v_room := p_free[r.w] + p_prefetch[r.w] - v_got;
+        v_lasts := r.f;
+        IF v_room <= 0 THEN
+            v_more[r.w] := true;
+        ELSE
+            IF cardinality(r.l) = 1 AND (r.l[1] >> 32) & 15 = 0 THEN
+                SELECT y.o_ids AS ids, ARRAY[coalesce(y.o_last, v_now - v_slack)] AS lasts, y.o_more AS more, false AS solo
+                INTO x FROM pawl_choose_one(v_now, p_queue[r.w], r.l[1], r.f[1], v_room) y;
+            ELSE
+                SELECT y.o_ids AS ids, y.o_lasts AS lasts, y.o_more AS more, y.o_solo AS solo
+                INTO x FROM pawl_choose(v_now, p_queue[r.w], r.l, r.f, v_got, p_free[r.w], v_room, p_solo[r.w] AND NOT v_solo) y;
+            END IF;
+            v_lasts := x.lasts;
+            v_more[r.w] := v_more[r.w] OR x.more;
+            v_solo := v_solo OR x.solo;
+            g_id := g_id || x.ids;
+            g_want := g_want || array_fill(r.w, ARRAY[cardinality(x.ids)]);
+            g_at := g_at || ARRAY(SELECT generate_series(v_got, v_got + cardinality(x.ids) - 1));
+        END IF;
+        FOR i IN 1..cardinality(r.l) LOOP
+            v_text := v_text || 'V ' || r.w || ' ' || r.l[i] || ' ' || least(v_lasts[i], v_now - v_slack) || E'\n';
+        END LOOP;
+    END LOOP;
+    IF cardinality(g_id) > 0 THEN
+        RETURN QUERY
+            WITH gone AS (
+                DELETE FROM pawl_live v USING unnest(g_id, g_want, g_at) y (id, want, at) WHERE v.id = y.id
+                RETURNING v.*, y.want, y.at),
+            task AS (
+                SELECT g.want, g.at, g.id, g.run_at_us AS due_us, g.fence + 1 AS fence, g.class, g.strikes, g.level, g.runs, g.failures,
+                    g.rescues, g.interruptions, g.priority, g.type_id, g.queue_id, b.id AS body_id,
+                    b.key IS NOT NULL AND g.at >= p_free[g.want] AS not_started,
+                    b.created_us, b.audit, b.tenant_id, b.max_attempts, b.timeout_us, b.retry_of, b.key, b.content_type, b.created_by,
+                    b.traceparent, b.headers, b.rate_key, b.payload
+                FROM gone g LEFT JOIN pawl_body b ON b.id = g.id),
+            lease AS (
+                INSERT INTO pawl_leased (id, leased_us, node, queue_id, type_id, fence, priority, class, level, strikes, runs, failures,
+                                         interruptions, rescues, not_started, mark, cancel_asked, run_at_us)
+                SELECT y.id, v_now, p_node, y.queue_id, y.type_id, y.fence, y.priority, y.class, y.level, y.strikes, y.runs, y.failures,
+                    y.interruptions, y.rescues, y.not_started, false, false, y.due_us
+                FROM task y WHERE y.body_id IS NOT NULL),
+            -- A task whose body is not there any more ends as failed, and gets an empty one so that it can be shown.
+            lost AS (
+                INSERT INTO pawl_failed (id, finished_us, node, fence, runs, failures, interruptions, rescues, state, outcome, level, flags,
+                                         run_at_us, reason)
+                SELECT y.id, v_now, 0, y.fence - 1, y.runs, y.failures, y.interruptions, y.rescues, 5, 0, y.level, 1, y.due_us, 'unreadable'
+                FROM task y WHERE y.body_id IS NULL),
+            stand_in AS (
+                INSERT INTO pawl_body (id, created_us, type_id, queue_id, priority, born, level, audit, content_type)
+                SELECT y.id, v_now, y.type_id, y.queue_id, y.priority, 2, y.level, 0, '' FROM task y WHERE y.body_id IS NULL)
+            SELECT y.want, y.id, y.fence, y.due_us, y.runs, y.failures, y.rescues, y.interruptions, y.class, y.not_started, y.type_id,
+                y.queue_id, y.created_us, y.priority, y.audit, y.tenant_id, y.max_attempts, y.timeout_us, y.retry_of, y.key, y.content_type,
+                y.created_by, y.traceparent, y.headers, y.rate_key, y.payload, NULL::text
+            FROM task y WHERE y.body_id IS NOT NULL ORDER BY y.want, y.at;
+        GET DIAGNOSTICS v_got = ROW_COUNT;
+        FOR r IN SELECT p_queue[y.w] AS queue, count(*) AS n FROM unnest(g_want) y (w) GROUP BY 1 LOOP
+            PERFORM pawl_add(p_node, -1, r.queue, -r.n, r.n, 0);
+        END LOOP;
+        IF v_got < cardinality(g_id) THEN
+            FOR r IN SELECT b.queue_id, b.type_id, count(*) AS n FROM pawl_failed y JOIN pawl_body b ON b.id = y.id
+                     WHERE y.id = ANY (g_id) GROUP BY 1, 2 LOOP
+                PERFORM pawl_add(p_node, -1, r.queue_id, 0, -r.n, r.n);
+                PERFORM pawl_roll(v_now, p_node, -1, r.queue_id, r.type_id, 3::int2, r.n, NULL, NULL);
+            END LOOP;
+        END IF;
+        PERFORM pawl_beat(p_node, -1, v_got, v_boot + v_lease_us, NULL);
+    ELSIF p_seen THEN -- behind a proxy: this shows that the node lives
+        SELECT n.lease_us INTO v_lease_us FROM pawl_node n WHERE n.id = p_node AND n.alive = 1 FOR SHARE;
+        IF FOUND THEN PERFORM pawl_beat(p_node, -1, 0, v_boot + v_lease_us, NULL); END IF;
+    END IF;
+    PERFORM pawl_check_until(p_until);
+    v_text := v_text || 'N ' || v_now || E'\n' || pawl_news(v_boot, p_node);
+    FOR i IN 1..v_count LOOP
+        v_text := v_text || 'W ' || i || ' ' || v_paused[i]::int4 || ' ' || v_more[i]::int4 || ' ' || v_next[i] || E'\n';
+    END LOOP;
+    want := 0;
+    news := v_text;
+    RETURN NEXT;
+END $$;
+
+-- Leases that were granted and cannot be used, back as if nothing had happened but that the fence has grown.
+CREATE FUNCTION pawl_unclaim(p_clock int8[], p_wait_ms int4, p_node int4, p_id int8[], p_fence int8[]) RETURNS void
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    r record;
+BEGIN
+    PERFORM pawl_begin(p_wait_ms);
+    FOR r IN
+        WITH x AS (
+            DELETE FROM pawl_leased l USING unnest(p_id, p_fence) u (id, fence) WHERE l.id = u.id AND l.fence = u.fence AND l.node = p_node
+            RETURNING l.*),
+        live AS (
+            INSERT INTO pawl_live (id, run_at_us, queue_id, type_id, fence, priority, class, state, level, runs, failures, interruptions,
+                                   rescues, strikes, blocked)
+            SELECT id, coalesce(run_at_us, leased_us), queue_id, type_id, fence, priority, class, 2, level, runs, failures, interruptions,
+                rescues, strikes, false FROM x)
+        SELECT queue_id, count(*) AS n FROM x GROUP BY queue_id
+    LOOP
+        PERFORM pawl_add(p_node, -1, r.queue_id, r.n, -r.n, 0);
+        PERFORM pawl_take(p_node, -r.n, p_node, -1);
+    END LOOP;
+END $$;
+
+-- ---- rescue -----------------------------------------------------------------------------------------------------------------------
+
+-- One task of a dead node goes back, or ends. blame: 1 the rescue counts against a marked start, 2 marked starts run alone from now on.
+CREATE FUNCTION pawl_free(p_now int8, p_node int4, p_blame int2, l pawl_leased, OUT o_failed bool, OUT o_hint text) LANGUAGE plpgsql AS $$
+DECLARE
+    v_strikes int2 := l.strikes + (l.mark AND p_blame = 1)::int4;
+    v_state int2 := CASE WHEN l.cancel_asked THEN 6 WHEN v_strikes >= 3 THEN 5 ELSE 2 END;
+    v_class int2 := CASE WHEN l.class = 2 OR (l.mark AND p_blame = 2) THEN 2 ELSE 1 END;
+BEGIN
+    o_failed := v_state = 5;
+    o_hint := '';
+    IF NOT l.not_started THEN
+        INSERT INTO pawl_attempt (task_id, number, outcome, started_us, finished_us, fence, node)
+        VALUES (l.id, l.runs + 1, 9, coalesce(l.started_us, l.leased_us), 0, l.fence, l.node);
+    END IF;
+    PERFORM pawl_trail_grant(l);
+    IF pawl_wanted(l.level, 2) THEN PERFORM pawl_trail(l.id, p_now, 3::int2, v_state, l.fence, l.node, 'rescued'); END IF;
+    PERFORM pawl_roll(p_now, p_node, -1, l.queue_id, l.type_id, 6::int2, 1, NULL, NULL);
+    DELETE FROM pawl_leased WHERE id = l.id;
+    PERFORM pawl_take(l.node, -1, p_node, -1);
+    l.run_at_us := coalesce(l.run_at_us, l.leased_us);
+    l.runs := l.runs + (NOT l.not_started)::int4;
+    l.rescues := l.rescues + 1;
+    l.fence := l.fence + 1;
+    l.strikes := v_strikes;
+    IF v_state <> 2 THEN
+        PERFORM pawl_end_row(p_now, p_node, -1, v_state, l.level, false, CASE WHEN o_failed THEN 'rescued_too_often' END, l, NULL);
+        RETURN;
+    END IF;
+    l.run_at_us := least(l.run_at_us, p_now);
+    INSERT INTO pawl_live (id, run_at_us, queue_id, type_id, fence, priority, class, state, level, runs, failures, interruptions, rescues,
+                           strikes, blocked)
+    VALUES (l.id, l.run_at_us, l.queue_id, l.type_id, l.fence, l.priority, v_class, 2, l.level, l.runs, l.failures, l.interruptions,
+            l.rescues, l.strikes, false);
+    PERFORM pawl_add(p_node, -1, l.queue_id, 1, -1, 0);
+    o_hint := pawl_hint(l.queue_id, l.priority, v_class, l.type_id, l.run_at_us);
+END $$;
+
+-- tasks: "<id> <fence>;" of each that was freed or failed.
+CREATE FUNCTION pawl_rescue(p_clock int8[], p_wait_ms int4, p_until int8, p_node int4, p_victim int4, p_renewal int8, p_counts bool,
+                            p_limit int4, OUT refused bool, OUT freed int4, OUT failed int4, OUT more bool, OUT tasks text, OUT hints text)
+LANGUAGE plpgsql SET search_path FROM CURRENT SET jit = off AS $$
+DECLARE
+    v_now int8;
+    v_boot int8;
+    n pawl_node;
+    h record;
+    l pawl_leased;
+    r record;
+    v_marks int8;
+BEGIN
+    PERFORM pawl_begin(p_wait_ms);
+    refused := false;
+    more := false;
+    freed := 0;
+    failed := 0;
+    tasks := '';
+    hints := '';
+    SELECT * INTO n FROM pawl_node WHERE id = p_victim FOR UPDATE;
+    IF NOT FOUND THEN RETURN; END IF;
+    v_now := coalesce(p_clock[1], pawl_now());
+    v_boot := coalesce(p_clock[2], v_now);
+    SELECT coalesce(max(expires_us), 0) AS expires_us, coalesce(sum(renewal), 0) AS renewal, coalesce(sum(leases), 0) AS leases
+    INTO h FROM pawl_lane WHERE node = p_victim;
+    IF n.alive = 1 AND NOT n.gone AND NOT (h.expires_us <= v_boot AND h.leases > 0 AND h.renewal = p_renewal AND p_victim <> p_node) THEN
+        refused := true;
+        RETURN;
+    END IF;
+    IF n.alive = 1 THEN
+        SELECT count(*) INTO v_marks FROM pawl_leased WHERE node = p_victim AND mark;
+        n.blame := CASE WHEN v_marks > 1 THEN 2 WHEN v_marks = 1 AND p_counts THEN 1 ELSE 0 END;
+        PERFORM pawl_kill(v_now, p_victim, n.blame);
+    END IF;
+    FOR l IN SELECT * FROM pawl_leased WHERE node = p_victim ORDER BY id LIMIT p_limit FOR UPDATE LOOP
+        SELECT * INTO r FROM pawl_free(v_now, p_node, n.blame, l);
+        IF r.o_failed THEN failed := failed + 1; ELSE freed := freed + 1; END IF;
+        tasks := tasks || l.id || ' ' || l.fence || ';';
+        hints := hints || r.o_hint;
+    END LOOP;
+    more := EXISTS (SELECT FROM pawl_leased WHERE node = p_victim);
+    PERFORM pawl_check_until(p_until);
+END $$;

@@ -1,0 +1,43 @@
+/* The reading side's inside: one question being answered. */
+#ifndef STORE_POSTGRES_READ_H
+#define STORE_POSTGRES_READ_H
+
+#include "store/postgres/inner.h"
+
+typedef struct reading {
+    pg_store *s;
+    conn *c;
+    pawl_arena *arena;
+    int64_t until_us; /* monotonic: when it is cut */
+    bool no_memory;   /* the arena is full */
+    bool failed;      /* the connection says why */
+} reading;
+
+const char *pg_read_text(reading *r, const PGresult *from, int row, int column); /* NULL stays NULL */
+pawl_bytes pg_read_bytes(reading *r, const PGresult *from, int row, int column);
+void *pg_read_alloc(reading *r, size_t size);      /* zeroed; NULL: no_memory */
+PGresult *pg_ask(reading *r, sql_name which);      /* with the parameters that were put; NULL: failed */
+void pg_put_clock(const pg_store *s, params *p);   /* the clock of a test, or NULL */
+
+/* info.c. What a task's own rows say beyond pawl_info, for its attempts and its trail. */
+typedef struct info_more {
+    pawl_state born;
+    int level, end_level, flags; /* of the body; of the end */
+    int64_t leased_us, run_us;
+    pawl_attempt_outcome outcome;
+    int log_lines;
+    bool not_started;
+} info_more;
+
+#define INFO_COLUMNS 50
+enum { END_DERIVED = 1 }; /* flags of pawl_done and pawl_failed */
+
+pawl_info *pg_info_read(reading *r, const PGresult *from, int row, int first, info_more *more); /* from column `first` on; NULL: no memory */
+pawl_info *pg_info_get(reading *r, pawl_id id, info_more *more, bool all); /* NULL: not stored, or failed. all: payload, result, attempts */
+
+pawl_status pg_list_read(reading *r, pawl_query *query, pawl_error *err);
+pawl_trail *pg_trail_read(reading *r, pawl_id id);
+pawl_stats *pg_stats_read(reading *r, int64_t window_us);
+void pg_nodes_read(reading *r, pawl_query *query);
+
+#endif

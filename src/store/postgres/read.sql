@@ -1,0 +1,226 @@
+-- Questions. Answers come in binary form, so numbers are int8 throughout. $1 is the clock of a test, or NULL.
+
+-- name: state
+SELECT o_state::int8, o_fence::int8 FROM @.pawl_find($1);
+
+-- name: info
+SELECT t.id, t.state::int8, t.created_us, t.priority::int8, t.audit::int8, t.max_attempts::int8, t.timeout_us, t.retry_of, t.type, t.queue,
+    t.tenant, t.key, t.content_type, t.created_by, t.traceparent, t.headers, t.rate_key, t.run_at_us, t.started_us, t.finished_us,
+    t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
+    t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
+    t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > coalesce(($1::int8[])[2], @.pawl_now()) AS pulse, t.outcome::int8, t.run_us,
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, coalesce(($1::int8[])[1], @.pawl_now()) AS now_us, t.payload, t.result
+FROM @.pawl_task t WHERE t.id = $2;
+
+-- name: attempts
+SELECT a.number::int8, a.outcome::int8, a.started_us, a.finished_us, a.fence::int8, a.node::int8, n.name, a.code, a.error, a.log_lines::int8
+FROM @.pawl_attempt a LEFT JOIN @.pawl_node n ON n.id = a.node WHERE a.task_id = $1 ORDER BY a.number;
+
+-- name: logs
+SELECT number::int8, text FROM @.pawl_runlog WHERE task_id = $1 ORDER BY number;
+
+-- name: audit
+SELECT a.at_us, a.from_state::int8, a.to_state::int8, a.fence::int8, n.name, a.detail,
+    (SELECT m.value::int8 FROM @.pawl_meta m WHERE m.key = 'audit_cut_us') AS cut_us
+FROM (SELECT 1) one LEFT JOIN @.pawl_audit a ON a.task_id = $1 LEFT JOIN @.pawl_node n ON n.id = a.node ORDER BY a.number;
+
+-- name: nodes
+SELECT n.id::int8, n.name, n.pid, n.queues, n.types, n.born_us, coalesce(h.leases, 0), coalesce(h.expires_us, 0) - c.boot_us,
+    @.pawl_visible(c.now_us, c.boot_us, n, h.expires_us, c.locks), c.now_us
+FROM (SELECT coalesce(($1::int8[])[1], @.pawl_now()) AS now_us, coalesce(($1::int8[])[2], @.pawl_now()) AS boot_us,
+             @.pawl_locks() AS locks) c, @.pawl_node n LEFT JOIN @.pawl_heartbeat h ON h.node = n.id
+WHERE n.alive >= 0 ORDER BY n.id;
+
+-- name: queues
+SELECT q.queue_id::int8, n.text, q.paused, coalesce(sum(c.waiting), 0)::int8, coalesce(sum(c.pending), 0)::int8,
+    coalesce(sum(c.leased), 0)::int8, coalesce(sum(c.failed), 0)::int8, (SELECT coalesce(($1::int8[])[1], @.pawl_now()))
+FROM @.pawl_queue q JOIN @.pawl_name n ON n.id = q.queue_id LEFT JOIN @.pawl_count c ON c.queue_id = q.queue_id
+GROUP BY q.queue_id, n.text, q.paused ORDER BY n.text;
+
+-- name: due
+SELECT due, coalesce(oldest_us, 0) FROM @.pawl_due_of(coalesce(($1::int8[])[1], @.pawl_now()), $2, 10000);
+
+-- name: rollup
+SELECT outcome::int8, sum(count)::int8, @.pawl_histogram_total(wait)::text, @.pawl_histogram_total(run)::text
+FROM @.pawl_rollup WHERE minute BETWEEN $1 AND $2 GROUP BY outcome;
+
+-- name: settings
+SELECT 'store=postgres durable=' || CASE WHEN current_setting('fsync') = 'on' THEN 'yes' ELSE 'no' END || ' postgres='
+    || split_part(current_setting('server_version'), ' ', 1) || ' fsync=' || current_setting('fsync') || ' synchronous_commit='
+    || CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END
+    || ' full_page_writes=' || current_setting('full_page_writes') || ' wal_sync_method=' || current_setting('wal_sync_method')
+    || ' shared_buffers=' || replace(current_setting('shared_buffers'), ' ', '');
+
+-- One stretch of a list: so many tasks are looked at ($4), from an id on ($2) upwards or downwards ($3), within bounds ($15, $16). The first
+-- two columns say how many there were and which was the last; the rest are those that match ($5 of them at most).
+
+-- name: list_all
+WITH c AS (SELECT coalesce(($1::int8[])[1], @.pawl_now()) AS now_us, coalesce(($1::int8[])[2], @.pawl_now()) AS boot_us),
+seen AS MATERIALIZED (
+    (SELECT x.id AS id FROM @.pawl_body x WHERE NOT $3::bool AND x.id < $2 AND x.id >= $15 AND x.id <= $16 AND true
+     ORDER BY x.id DESC LIMIT $4)
+    UNION ALL
+    (SELECT x.id AS id FROM @.pawl_body x WHERE $3 AND x.id > $2 AND x.id >= $15 AND x.id <= $16 AND true
+     ORDER BY x.id LIMIT $4)),
+hit AS (
+    SELECT t.id, t.state::int8, t.created_us, t.priority::int8, t.audit::int8, t.max_attempts::int8, t.timeout_us, t.retry_of, t.type, t.queue,
+    t.tenant, t.key, t.content_type, t.created_by, t.traceparent, t.headers, t.rate_key, t.run_at_us, t.started_us, t.finished_us,
+    t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
+    t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
+    t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us
+    FROM seen, c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = seen.id OFFSET 0) t
+    WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
+        AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
+        AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
+        AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
+        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
+                           WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
+                           WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
+                           ELSE true END
+    ORDER BY CASE WHEN $3 THEN t.id ELSE -t.id END LIMIT $5)
+SELECT i.n, i.last, hit.* FROM (SELECT count(*) AS n, CASE WHEN $3 THEN max(id) ELSE min(id) END AS last FROM seen) i
+LEFT JOIN hit ON true ORDER BY CASE WHEN $3 THEN hit.id ELSE -hit.id END;
+
+-- name: list_live
+WITH c AS (SELECT coalesce(($1::int8[])[1], @.pawl_now()) AS now_us, coalesce(($1::int8[])[2], @.pawl_now()) AS boot_us),
+seen AS MATERIALIZED (
+    (SELECT x.id AS id FROM @.pawl_live x WHERE NOT $3::bool AND x.id < $2 AND x.id >= $15 AND x.id <= $16 AND ($6::int8 IS NULL OR x.state = $6)
+     ORDER BY x.id DESC LIMIT $4)
+    UNION ALL
+    (SELECT x.id AS id FROM @.pawl_live x WHERE $3 AND x.id > $2 AND x.id >= $15 AND x.id <= $16 AND ($6::int8 IS NULL OR x.state = $6)
+     ORDER BY x.id LIMIT $4)),
+hit AS (
+    SELECT t.id, t.state::int8, t.created_us, t.priority::int8, t.audit::int8, t.max_attempts::int8, t.timeout_us, t.retry_of, t.type, t.queue,
+    t.tenant, t.key, t.content_type, t.created_by, t.traceparent, t.headers, t.rate_key, t.run_at_us, t.started_us, t.finished_us,
+    t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
+    t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
+    t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us
+    FROM seen, c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = seen.id OFFSET 0) t
+    WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
+        AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
+        AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
+        AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
+        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
+                           WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
+                           WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
+                           ELSE true END
+    ORDER BY CASE WHEN $3 THEN t.id ELSE -t.id END LIMIT $5)
+SELECT i.n, i.last, hit.* FROM (SELECT count(*) AS n, CASE WHEN $3 THEN max(id) ELSE min(id) END AS last FROM seen) i
+LEFT JOIN hit ON true ORDER BY CASE WHEN $3 THEN hit.id ELSE -hit.id END;
+
+-- name: list_leased
+WITH c AS (SELECT coalesce(($1::int8[])[1], @.pawl_now()) AS now_us, coalesce(($1::int8[])[2], @.pawl_now()) AS boot_us),
+seen AS MATERIALIZED (
+    (SELECT x.id AS id FROM @.pawl_leased x WHERE NOT $3::bool AND x.id < $2 AND x.id >= $15 AND x.id <= $16 AND true
+     ORDER BY x.id DESC LIMIT $4)
+    UNION ALL
+    (SELECT x.id AS id FROM @.pawl_leased x WHERE $3 AND x.id > $2 AND x.id >= $15 AND x.id <= $16 AND true
+     ORDER BY x.id LIMIT $4)),
+hit AS (
+    SELECT t.id, t.state::int8, t.created_us, t.priority::int8, t.audit::int8, t.max_attempts::int8, t.timeout_us, t.retry_of, t.type, t.queue,
+    t.tenant, t.key, t.content_type, t.created_by, t.traceparent, t.headers, t.rate_key, t.run_at_us, t.started_us, t.finished_us,
+    t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
+    t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
+    t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us
+    FROM seen, c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = seen.id OFFSET 0) t
+    WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
+        AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
+        AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
+        AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
+        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
+                           WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
+                           WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
+                           ELSE true END
+    ORDER BY CASE WHEN $3 THEN t.id ELSE -t.id END LIMIT $5)
+SELECT i.n, i.last, hit.* FROM (SELECT count(*) AS n, CASE WHEN $3 THEN max(id) ELSE min(id) END AS last FROM seen) i
+LEFT JOIN hit ON true ORDER BY CASE WHEN $3 THEN hit.id ELSE -hit.id END;
+
+-- name: list_done
+WITH c AS (SELECT coalesce(($1::int8[])[1], @.pawl_now()) AS now_us, coalesce(($1::int8[])[2], @.pawl_now()) AS boot_us),
+seen AS MATERIALIZED (
+    (SELECT x.id AS id FROM @.pawl_done x WHERE NOT $3::bool AND x.id < $2 AND x.id >= $15 AND x.id <= $16 AND ($6::int8 IS NULL OR x.state = $6)
+     ORDER BY x.id DESC LIMIT $4)
+    UNION ALL
+    (SELECT x.id AS id FROM @.pawl_done x WHERE $3 AND x.id > $2 AND x.id >= $15 AND x.id <= $16 AND ($6::int8 IS NULL OR x.state = $6)
+     ORDER BY x.id LIMIT $4)),
+hit AS (
+    SELECT t.id, t.state::int8, t.created_us, t.priority::int8, t.audit::int8, t.max_attempts::int8, t.timeout_us, t.retry_of, t.type, t.queue,
+    t.tenant, t.key, t.content_type, t.created_by, t.traceparent, t.headers, t.rate_key, t.run_at_us, t.started_us, t.finished_us,
+    t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
+    t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
+    t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us
+    FROM seen, c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = seen.id OFFSET 0) t
+    WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
+        AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
+        AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
+        AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
+        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
+                           WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
+                           WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
+                           ELSE true END
+    ORDER BY CASE WHEN $3 THEN t.id ELSE -t.id END LIMIT $5)
+SELECT i.n, i.last, hit.* FROM (SELECT count(*) AS n, CASE WHEN $3 THEN max(id) ELSE min(id) END AS last FROM seen) i
+LEFT JOIN hit ON true ORDER BY CASE WHEN $3 THEN hit.id ELSE -hit.id END;
+
+-- name: list_failed
+WITH c AS (SELECT coalesce(($1::int8[])[1], @.pawl_now()) AS now_us, coalesce(($1::int8[])[2], @.pawl_now()) AS boot_us),
+seen AS MATERIALIZED (
+    (SELECT x.id AS id FROM @.pawl_failed x WHERE NOT $3::bool AND x.id < $2 AND x.id >= $15 AND x.id <= $16 AND (NOT $13::bool OR x.resolved_us IS NULL)
+     ORDER BY x.id DESC LIMIT $4)
+    UNION ALL
+    (SELECT x.id AS id FROM @.pawl_failed x WHERE $3 AND x.id > $2 AND x.id >= $15 AND x.id <= $16 AND (NOT $13::bool OR x.resolved_us IS NULL)
+     ORDER BY x.id LIMIT $4)),
+hit AS (
+    SELECT t.id, t.state::int8, t.created_us, t.priority::int8, t.audit::int8, t.max_attempts::int8, t.timeout_us, t.retry_of, t.type, t.queue,
+    t.tenant, t.key, t.content_type, t.created_by, t.traceparent, t.headers, t.rate_key, t.run_at_us, t.started_us, t.finished_us,
+    t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
+    t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
+    t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us
+    FROM seen, c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = seen.id OFFSET 0) t
+    WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
+        AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
+        AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
+        AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
+        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
+                           WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
+                           WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
+                           ELSE true END
+    ORDER BY CASE WHEN $3 THEN t.id ELSE -t.id END LIMIT $5)
+SELECT i.n, i.last, hit.* FROM (SELECT count(*) AS n, CASE WHEN $3 THEN max(id) ELSE min(id) END AS last FROM seen) i
+LEFT JOIN hit ON true ORDER BY CASE WHEN $3 THEN hit.id ELSE -hit.id END;
+
+-- name: list_key
+WITH c AS (SELECT coalesce(($1::int8[])[1], @.pawl_now()) AS now_us, coalesce(($1::int8[])[2], @.pawl_now()) AS boot_us),
+seen AS MATERIALIZED (
+    (SELECT x.task_id AS id FROM @.pawl_key x WHERE NOT $3::bool AND x.task_id < $2 AND x.task_id >= $15 AND x.task_id <= $16 AND x.key = $10
+     ORDER BY x.task_id DESC LIMIT $4)
+    UNION ALL
+    (SELECT x.task_id AS id FROM @.pawl_key x WHERE $3 AND x.task_id > $2 AND x.task_id >= $15 AND x.task_id <= $16 AND x.key = $10
+     ORDER BY x.task_id LIMIT $4)),
+hit AS (
+    SELECT t.id, t.state::int8, t.created_us, t.priority::int8, t.audit::int8, t.max_attempts::int8, t.timeout_us, t.retry_of, t.type, t.queue,
+    t.tenant, t.key, t.content_type, t.created_by, t.traceparent, t.headers, t.rate_key, t.run_at_us, t.started_us, t.finished_us,
+    t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
+    t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
+    t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us
+    FROM seen, c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = seen.id OFFSET 0) t
+    WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
+        AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
+        AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
+        AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
+        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
+                           WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
+                           WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
+                           ELSE true END
+    ORDER BY CASE WHEN $3 THEN t.id ELSE -t.id END LIMIT $5)
+SELECT i.n, i.last, hit.* FROM (SELECT count(*) AS n, CASE WHEN $3 THEN max(id) ELSE min(id) END AS last FROM seen) i
+LEFT JOIN hit ON true ORDER BY CASE WHEN $3 THEN hit.id ELSE -hit.id END;
+
+-- name: list_bounds
+SELECT (SELECT min(min_id) FROM @.pawl_born WHERE hour >= $1), (SELECT max(max_id) FROM @.pawl_born WHERE hour <= $2);

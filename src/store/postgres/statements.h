@@ -1,0 +1,25 @@
+/* Every statement of the .sql files by its name; SQL_foo is the statement `-- name: foo`. */
+#ifndef STORE_POSTGRES_STATEMENTS_H
+#define STORE_POSTGRES_STATEMENTS_H
+
+/* clang-format off */
+#define SQL_TABLE(X) \
+    /* calls.sql */ \
+    X(apply) X(claim) X(unclaim) X(renew) X(held) X(register_node) X(leave) X(take_number) X(rescue) X(sweep) X(days) X(day_forget) \
+    X(names) X(texts) X(notify) X(server_now) \
+    /* read.sql */ \
+    X(state) X(info) X(attempts) X(logs) X(audit) X(nodes) X(queues) X(due) X(rollup) X(settings) \
+    X(list_all) X(list_live) X(list_leased) X(list_done) X(list_failed) X(list_key) X(list_bounds) \
+    /* examine.sql */ \
+    X(look) X(ex_server) X(ex_shape) X(ex_old) X(ex_tables) X(ex_index) X(ex_notify) X(ex_days) X(ex_skew) X(ex_readers) X(ex_types) \
+    X(ex_slots)
+/* clang-format on */
+
+typedef enum sql_name {
+#define X(name) SQL_##name,
+    SQL_TABLE(X)
+#undef X
+        SQL_COUNT
+} sql_name;
+
+#endif

@@ -1,0 +1,179 @@
+/* Numbers: queues, what happened in a window of time, nodes. All of it from counters and rollups; only what is due now is counted, up to
+ * a limit.
+ */
+#include "store/postgres/read.h"
+#include <stdlib.h>
+
+/* ---- nodes --------------------------------------------------------------------------------------------------------------- */
+
+static void read_node(reading *r, const PGresult *answer, int row, pawl_node_info *n)
+{
+    n->id = wire64(answer, row, 0);
+    n->name = pg_read_text(r, answer, row, 1);
+    n->pid = wire64(answer, row, 2);
+    n->queues = pg_read_text(r, answer, row, 3);
+    n->born_us = wire64(answer, row, 5);
+    n->leases = wire64(answer, row, 6);
+    n->alive = !PQgetisnull(answer, row, 8) && PQgetvalue(answer, row, 8)[0];
+    if (n->leases > 0) n->expires_us = wire64(answer, row, 9) + wire64(answer, row, 7);
+}
+
+void pg_nodes_read(reading *r, pawl_query *question)
+{
+    pg_put_clock(r->s, &r->c->params);
+    PGresult *answer = pg_ask(r, SQL_nodes);
+    size_t rows = answer ? (size_t)PQntuples(answer) : 0;
+    pawl_nodes *nodes = pg_read_alloc(r, sizeof *nodes);
+    pawl_node_info *infos = pg_read_alloc(r, (rows + 1) * sizeof *infos);
+    const char **types = pg_read_alloc(r, (rows + 1) * sizeof *types);
+    for (size_t i = 0; nodes && infos && types && i < rows; i++, nodes->count++) {
+        read_node(r, answer, (int)i, &infos[i]);
+        types[i] = pg_read_text(r, answer, (int)i, 4);
+    }
+    PQclear(answer);
+    if (!nodes || !infos || !types) return;
+    nodes->nodes = infos;
+    question->nodes = nodes;
+    question->node_types = types;
+}
+
+/* ---- queues -------------------------------------------------------------------------------------------------------------- */
+
+static bool names_queue(const char *names, const char *queue)
+{
+    size_t len = strlen(queue);
+    for (const char *at = names; *at; at += strcspn(at, ","), at += *at == ',')
+        if (strncmp(at, queue, len) == 0 && (at[len] == ',' || at[len] == '\0')) return true;
+    return false;
+}
+
+static bool served(const pawl_nodes *nodes, const char *queue)
+{
+    for (size_t i = 0; i < nodes->count; i++)
+        if (nodes->nodes[i].alive && nodes->nodes[i].queues && names_queue(nodes->nodes[i].queues, queue)) return true;
+    return false;
+}
+
+static void count_due(reading *r, int64_t queue_id, pawl_queue_info *info)
+{
+    pg_put_clock(r->s, &r->c->params);
+    pg_param_int4(&r->c->params, (int32_t)queue_id);
+    PGresult *answer = pg_ask(r, SQL_due);
+    if (answer) {
+        info->due = wire64(answer, 0, 0);
+        info->oldest_due_us = wire64(answer, 0, 1);
+    }
+    PQclear(answer);
+}
+
+static void read_queue(reading *r, const PGresult *answer, int row, const pawl_nodes *nodes, pawl_queue_info *info)
+{
+    info->name = pg_read_text(r, answer, row, 1);
+    info->paused = PQgetvalue(answer, row, 2)[0];
+    info->waiting = wire64(answer, row, 3);
+    info->pending = wire64(answer, row, 4);
+    info->leased = wire64(answer, row, 5);
+    info->failed = wire64(answer, row, 6);
+    if (info->name) info->served = served(nodes, info->name);
+    if (info->pending > 0) count_due(r, wire64(answer, row, 0), info);
+}
+
+static void read_queues(reading *r, pawl_stats *s, const pawl_nodes *nodes)
+{
+    pg_put_clock(r->s, &r->c->params);
+    PGresult *answer = pg_ask(r, SQL_queues);
+    size_t rows = answer ? (size_t)PQntuples(answer) : 0;
+    pawl_queue_info *infos = pg_read_alloc(r, (rows + 1) * sizeof *infos);
+    for (size_t i = 0; infos && i < rows; i++) {
+        pawl_queue_info *info = &infos[s->queues_count++];
+        read_queue(r, answer, (int)i, nodes, info);
+        s->waiting += info->waiting;
+        s->pending += info->pending;
+        s->leased += info->leased;
+        s->dead += info->failed;
+    }
+    s->queues = infos;
+    PQclear(answer);
+}
+
+/* ---- rollups ------------------------------------------------------------------------------------------------------------- */
+
+#define BUCKETS 96
+
+typedef struct histogram {
+    int64_t counts[BUCKETS], total;
+} histogram;
+
+/* An array as PostgreSQL prints it. */
+static void merge(histogram *h, const char *text)
+{
+    int64_t n;
+    for (int i = 0; text && *text && i < BUCKETS; i++) {
+        text += strcspn(text, "0123456789");
+        if (!*text || !(text = pg_number_read(text, &n))) return;
+        h->counts[i] += n;
+        h->total += n;
+    }
+}
+
+/* The middle of its bucket. */
+static int64_t percentile(const histogram *h, int percent)
+{
+    int64_t rank = (h->total * percent + 99) / 100, seen = 0;
+    for (int i = 0; i < BUCKETS; i++) {
+        seen += h->counts[i];
+        if (seen < rank || !h->counts[i]) continue;
+        int64_t low = INT64_C(1) << (i / 2);
+        return i % 2 ? low * 7 / 4 : low * 5 / 4;
+    }
+    return 0;
+}
+
+static void add_rollup(pawl_stats *s, int64_t outcome, int64_t n)
+{
+    int64_t *const places[] = {NULL, &s->dispatched, &s->succeeded, &s->failed, &s->cancelled, &s->retried, &s->rescued};
+    if (outcome > 0 && outcome < (int64_t)(sizeof places / sizeof *places)) *places[outcome] += n;
+}
+
+static void read_rollups(reading *r, pawl_stats *s)
+{
+    histogram wait = {0}, run = {0};
+    pg_params_begin(&r->c->params);
+    pg_param_int8(&r->c->params, (s->now_us - s->window_us) / PAWL_MINUTE);
+    pg_param_int8(&r->c->params, s->now_us / PAWL_MINUTE);
+    PGresult *answer = pg_ask(r, SQL_rollup);
+    for (int i = 0; answer && i < PQntuples(answer); i++) {
+        add_rollup(s, wire64(answer, i, 0), wire64(answer, i, 1));
+        if (!PQgetisnull(answer, i, 2)) merge(&wait, PQgetvalue(answer, i, 2));
+        if (!PQgetisnull(answer, i, 3)) merge(&run, PQgetvalue(answer, i, 3));
+    }
+    PQclear(answer);
+    s->wait_p50_us = percentile(&wait, 50);
+    s->wait_p99_us = percentile(&wait, 99);
+    s->run_p50_us = percentile(&run, 50);
+    s->run_p99_us = percentile(&run, 99);
+}
+
+static int64_t now_of(reading *r)
+{
+    const pawl_clock *test = postgres_test_clock ? postgres_test_clock(&r->s->clock) : NULL;
+    if (test) return test->wall_us(test->ctx);
+    pg_params_begin(&r->c->params);
+    PGresult *answer = pg_ask(r, SQL_server_now);
+    int64_t now_us = answer ? wire64(answer, 0, 0) : 0;
+    PQclear(answer);
+    return now_us;
+}
+
+pawl_stats *pg_stats_read(reading *r, int64_t window_us)
+{
+    pawl_stats *s = pg_read_alloc(r, sizeof *s);
+    pawl_query nodes = {0};
+    pg_nodes_read(r, &nodes);
+    if (!s || !nodes.nodes) return NULL;
+    s->now_us = now_of(r);
+    s->window_us = window_us > 0 ? (window_us + PAWL_MINUTE - 1) / PAWL_MINUTE * PAWL_MINUTE : PAWL_HOUR;
+    read_queues(r, s, nodes.nodes);
+    read_rollups(r, s);
+    return s;
+}
