@@ -18,6 +18,7 @@ needs_build=(
     "command:ninja ninja-build"
     "command:pkg-config pkg-config"
     "header:sqlite3.h libsqlite3-dev"
+    "module:libpq libpq-dev"
 )
 needs_check=(
     "command:gcc gcc"
@@ -25,12 +26,20 @@ needs_check=(
     "command:clang clang"
     "command:llvm-symbolizer llvm"
     "command:clang-format clang-format"
+    "command:clang-tidy clang-tidy"
+    "command:cppcheck cppcheck"
+    "command:valgrind valgrind"
     "command:sqlite3 sqlite3"
     "command:strace strace"
+    "postgres:initdb postgresql"
+    "command:/usr/sbin/pgbouncer pgbouncer"
     "command:groff groff-base"
     "command:ps procps"
     "command:setarch util-linux"
     "command:/usr/bin/python3 python3"
+    "python:croniter python3-croniter"
+    "command:systemd-analyze systemd"
+    "file:/usr/share/zoneinfo/Europe/Berlin tzdata"
     "header:cmocka.h libcmocka-dev"
     "header:jansson.h libjansson-dev"
     "runtime:clang libclang-rt-dev"
@@ -41,6 +50,10 @@ have() {
     local kind=${1%%:*} what=${1#*:}
     case $kind in
     command) command -v "$what" >/dev/null ;;
+    module) pkg-config --exists "$what" 2>/dev/null ;;
+    postgres) compgen -G "/usr/lib/postgresql/*/bin/$what" >/dev/null ;;
+    file) [ -e "$what" ] ;;
+    python) /usr/bin/python3 -c "import $what" 2>/dev/null ;;
     header) echo "#include <$what>" | cc -E -x c - >/dev/null 2>&1 ;;
     runtime) [ -e "$("$what" -print-runtime-dir 2>/dev/null)/libclang_rt.fuzzer-$(uname -m).a" ] ;;
     esac

@@ -69,15 +69,14 @@ static int64_t interval_at(const search *s, int64_t k)
     return date_to_days(then) * DAY_S + (s->start_s - days * DAY_S);
 }
 
-/* The number of the last one at or before a local time, or one less; at least 0. */
+/* The number of the last one at or before a local time, or of one later in its month. */
 static int64_t number_before(const search *s, int64_t local_s)
 {
     const interval *i = &s->c->every;
     if (local_s <= s->start_s) return 0;
     if (!by_months(i)) return (local_s - s->start_s) / (days_between(i) * DAY_S);
     date from = date_from_days(floor_div(s->start_s, DAY_S)), to = date_from_days(floor_div(local_s, DAY_S));
-    int64_t k = ((to.year - from.year) * INT64_C(12) + to.month - from.month) / months_between(i);
-    return k > 0 ? k - 1 : 0;
+    return ((to.year - from.year) * INT64_C(12) + to.month - from.month) / months_between(i);
 }
 
 /* The start itself, number 0, is not looked for here: it is an instant, not a local time. */

@@ -29,6 +29,11 @@ run "schedule" --mode schedule --tasks 2000
 run "two nodes" --mode drain --nodes 2 --tasks 4000
 run "full with two nodes" --nodes 2 --tasks 2000
 run "with history, future and backlog" --tasks 1000 --preload-history 1000 --preload-scheduled 1000 --backlog 500 --audit full
+exits "look" 0 pawl bench --json --mode look --preload-history 2000 --preload-scheduled 500
+is "look: nothing is missing" "$(json "$out" 'd["lost"]')" 0
+is "look: every call was timed" "$(json "$out" 'all(0 < p["p50"] <= p["p99"] for p in (d["get_us"], d["cancel_us"], *d["list_us"].values()))')" True
+exits "look without anything there" 0 pawl bench --mode look --tasks 50
+like "look, for people" "$out" '^list, rare type '
 run "in memory" --store memory: --tasks 20000 --batch 1000
 exits "memory cannot be shared" 2 pawl bench --store memory: --nodes 2
 is "its own files are gone" "$(ls -d pawl-bench-* 2>/dev/null)" ""

@@ -28,7 +28,7 @@ offers() {
 }
 
 is "commands" "$(offers pawl en)" "enqueue"
-like "all commands" "$(offers pawl '')" "^enqueue tasks queues dead work stats nodes doctor backup migrate bench completion version help$"
+like "all commands" "$(offers pawl '')" "^enqueue tasks queues dead work stats nodes doctor cron backup migrate bench completion version help$"
 is "the second word" "$(offers pawl tasks '')" "list show why wait cancel retry"
 is "migrate" "$(offers pawl migrate '')" "status up sql"
 is "options" "$(offers pawl migrate up --)" "--dry-run --store --json --no-color --help"
@@ -36,7 +36,7 @@ is "options of a command only" "$(offers pawl stats --w)" "--window"
 is "global options before the command" "$(offers pawl --j)" "--json"
 is "a global option with a value before the command" "$(offers pawl --store x tasks wh)" "why"
 is "and with =" "$(offers pawl --store = x tasks wh)" "why"
-is "choices" "$(offers pawl bench --mode '')" "full enqueue drain latency schedule"
+is "choices" "$(offers pawl bench --mode '')" "full enqueue drain latency schedule look"
 is "choices with =" "$(offers pawl bench --mode = d)" "drain"
 is "states" "$(offers pawl tasks list --state s)" "scheduled stale succeeded"
 is "a name has no choices" "$(offers pawl tasks list --queue '')" ""

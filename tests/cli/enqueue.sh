@@ -76,8 +76,26 @@ exits "a wrong type" 2 bash -c "printf '{\"type\":\"t\",\"priority\":\"high\"}\n
 like "says what it must be" "$err" 'line 1: "priority" must be a whole number'
 exits "no type" 2 bash -c "printf '{\"payload\":1}\n' | \"\$PAWL_BIN\" enqueue --bulk -"
 like "says that it is missing" "$err" 'line 1: "type" is missing'
+for line in '{"type\u0000x":"t"}' '{"type":"t","delay":"1s\u0000x"}' '{"type":"t","audit":"full\u0000"}'; do
+    echo "$line" >nul.ndjson
+    exits "a NUL does not end a text early" 2 pawl enqueue --bulk nul.ndjson
+done
 (for i in $(seq 1 1500); do echo '{"type":"part"}'; done; echo oops) >part.ndjson
 exits "an error after a commit" 2 pawl enqueue --bulk part.ndjson
 like "says how far it came" "$err" 'lines up to 1000 are stored, go on with line 1001'
 is "and so it is" "$(pawl tasks list --type part --all --json | wc -l | tr -d ' ')" 1000
+# The commit is written, and syncing it fails: nobody can say whether it will be there.
+if strace -o /dev/null true 2>/dev/null; then
+    failing() {
+        ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0 strace -f -qq -o /dev/null -e trace=fdatasync -e inject=fdatasync:error=EIO:when=1 \
+            "$PAWL_BIN" "$@"
+    }
+    exits "an unknown outcome" 7 failing enqueue --type doubt --json
+    is "is said, without an id" "$(json "$out" '(d["id"], d["outcome"])')" "(None, 'unknown')"
+    like "and what to do" "$err" 'not known whether the task was stored: look with .*pawl tasks list'
+    exits "an unknown outcome, for people" 7 failing enqueue --type doubt --key once
+    is "nothing is printed that looks like an id" "$out" ""
+    exits "with a key it may be repeated" 0 pawl enqueue --type doubt --key once
+    is "and there is one" "$(pawl tasks list --key once --all --json | wc -l | tr -d ' ')" 1
+fi
 exits "a bulk file that is not there" 3 pawl enqueue --bulk none.ndjson

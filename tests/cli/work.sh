@@ -137,6 +137,19 @@ is "its task is free again and lost no attempt" "$(task "$id" '(d["state"], d["f
 once -- true
 is "and runs again" "$(task "$id" 'd["state"]')" succeeded
 
+# Killed: what it was running goes with it, and the task runs again.
+id=$(pawl enqueue --type orphan)
+OUT=$dir/killed work -- ./group.sh
+until_true test -s killed.child
+kill -KILL "$worker"
+check "its command is gone" until_true gone "$(cat killed.child)"
+check "and the command's children" until_true gone "$(cat killed.grandchild)"
+wait "$worker" 2>/dev/null
+work -- true
+exits "another one runs the task" 0 pawl tasks wait "$id" --timeout 60s
+stop_work
+is "as a rescue" "$(task "$id" '(d["state"], d["rescues"])')" "('succeeded', 1)"
+
 id=$(pawl enqueue --type grace)
 work --grace 100ms -- sh -c 'echo $$ >grace.pid; exec sleep 300'
 until_true test -s grace.pid

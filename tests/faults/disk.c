@@ -4,8 +4,9 @@
  * bytes that were synced, and the list of writes and truncations since. A deleted file may come back until the next sync of any file; a
  * file that was never synced may be missing. Shared memory is not kept: it is gone with the power.
  */
-#include "faults.h"
+#include "faults/disk.h"
 #include "base/rand.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,8 +38,9 @@ typedef struct disk_file {
     image *image; /* NULL: not recorded */
 } disk_file;
 
-fault disk_fault;
+countdown disk_fault;
 int disk_kinds, disk_rc;
+bool disk_tears;
 void (*disk_in_sync)(void);
 bool disk_lies;
 static bool recording;
@@ -261,7 +263,7 @@ static int d_unlock(sqlite3_file *f, int level) { return real(f)->pMethods->xUnl
 static int d_reserved(sqlite3_file *f, int *out) { return real(f)->pMethods->xCheckReservedLock(real(f), out); }
 static int d_control(sqlite3_file *f, int op, void *arg) { return real(f)->pMethods->xFileControl(real(f), op, arg); }
 static int d_sector(sqlite3_file *f) { return real(f)->pMethods->xSectorSize(real(f)); }
-static int d_traits(sqlite3_file *f) { return real(f)->pMethods->xDeviceCharacteristics(real(f)); }
+static int d_traits(sqlite3_file *f) { return disk_tears ? 0 : real(f)->pMethods->xDeviceCharacteristics(real(f)); }
 
 static int d_shm_map(sqlite3_file *f, int page, int size, int extend, void volatile **out)
 {

@@ -6,6 +6,7 @@
 #ifndef TESTS_FAULTS_FAULTS_H
 #define TESTS_FAULTS_FAULTS_H
 
+#include "faults/disk.h"
 #include <pawl.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,65 +14,16 @@
 
 /* ---- sources of failures -------------------------------------------------------------------------------------------------------- */
 
-/* A countdown over the calls of one kind. Calls may come from any thread. */
-typedef struct fault {
-    atomic_long calls;    /* since fault_arm */
-    atomic_long at;       /* this one fails; 0: none */
-    atomic_bool for_good; /* and all after it */
-    atomic_long one_in;   /* or: one in so many fails, at random; 0: none */
-    atomic_long fired;    /* how many have failed */
-} fault;
-
-void fault_arm(fault *f, long at, bool for_good);
-void fault_scatter(fault *f, long one_in);
-void fault_disarm(fault *f);
-bool fault_now(fault *f); /* counts a call; true: it fails */
-
-extern fault no_fault; /* that of a world in which nothing fails */
+extern countdown no_fault; /* that of a world in which nothing fails */
 
 /* The engine's memory: an allocator that counts its blocks. */
-extern fault memory_fault;
+extern countdown memory_fault;
 extern atomic_long memory_blocks;
 extern const pawl_allocator memory_allocator;
 
 /* SQLite's own memory. Before anything else of SQLite is used. */
-extern fault sqlite_memory_fault;
+extern countdown sqlite_memory_fault;
 bool sqlite_memory_install(void);
-
-/* ---- the disk ------------------------------------------------------------------------------------------------------------------- */
-
-/* The default VFS of the test program. Never waits for the real disk. */
-enum {
-    DISK_OPEN = 1,
-    DISK_READ = 2,
-    DISK_WRITE = 4,
-    DISK_SYNC = 8,
-    DISK_TRUNCATE = 16,
-    DISK_SHM_MAP = 32,
-    DISK_SHM_LOCK = 64,
-    DISK_DELETE = 128,
-    DISK_SIZE = 256
-};
-
-extern fault disk_fault;
-extern int disk_kinds; /* the calls that disk_fault counts */
-extern int disk_rc;    /* what a failing one answers; 0: the I/O error of its kind */
-
-bool disk_install(void);
-
-/* Loss of power. From disk_record on every file is remembered as synced bytes and later writes. */
-typedef enum disk_loss {
-    LOSS_DROPPED, /* nothing that was not synced is there */
-    LOSS_WRITTEN, /* everything is */
-    LOSS_TORN,    /* each sector: old or new, by the seed */
-    LOSS_GARBLED, /* each sector: old, new or garbage */
-    LOSS_COUNT
-} disk_loss;
-
-extern void (*disk_in_sync)(void); /* called in the middle of every sync: a moment at which power may fail */
-extern bool disk_lies;             /* a sync does nothing and says it did: for the test of the test */
-void disk_record(bool on);
-void disk_crash_copy(const char *path, const char *to, disk_loss how, uint64_t seed);
 
 /* ---- the ledger ----------------------------------------------------------------------------------------------------------------- */
 
@@ -112,7 +64,7 @@ entry *ledger_by_id(ledger *l, pawl_id id);
 typedef struct world {
     char dir[128], path[160], url[180];
     bool sqlite, shared_file;
-    fault *source;
+    countdown *source;
     bool memory_source; /* then NO_MEMORY is what a failure should be called */
     ledger *book;
     pawl *p;

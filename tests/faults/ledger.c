@@ -191,6 +191,14 @@ static const rule rules[] = {
      "SELECT NOT EXISTS (SELECT 1 FROM pawl_done d WHERE NOT EXISTS (SELECT 1 FROM pawl_done_slot s "
      "WHERE s.state = d.state AND s.slot = d.finished_us / 600000000 AND d.id BETWEEN s.min_id AND s.max_id))",
      false},
+    {"lists find every task",
+     "SELECT NOT EXISTS (SELECT 1 FROM pawl_body WHERE (1, id >> 30) NOT IN (SELECT level, block FROM pawl_seen) OR "
+     "(2, id >> 38) NOT IN (SELECT level, block FROM pawl_seen))",
+     false},
+    {"what was seen has tasks",
+     "SELECT NOT EXISTS (SELECT 1 FROM pawl_seen s WHERE NOT EXISTS "
+     "(SELECT 1 FROM pawl_body WHERE s.block = CASE s.level WHEN 1 THEN id >> 30 ELSE id >> 38 END))",
+     false},
     {"dispatches are counted once", "SELECT " ROLLED("1") " = " COUNT("pawl_body"), true},
     {"successes are counted once", "SELECT " ROLLED("2") " = (SELECT count(*) FROM pawl_done WHERE state = 4)", true},
     {"failures are counted once", "SELECT " ROLLED("3") " = " COUNT("pawl_failed"), true},

@@ -4,22 +4,22 @@
 
 /* ---- countdowns ----------------------------------------------------------------------------------------------------------------- */
 
-fault no_fault;
+countdown no_fault;
 
-void fault_arm(fault *f, long at, bool for_good)
+void fault_arm(countdown *f, long at, bool for_good)
 {
     fault_disarm(f);
     atomic_store(&f->for_good, for_good);
     atomic_store(&f->at, at);
 }
 
-void fault_scatter(fault *f, long one_in)
+void fault_scatter(countdown *f, long one_in)
 {
     fault_disarm(f);
     atomic_store(&f->one_in, one_in);
 }
 
-void fault_disarm(fault *f)
+void fault_disarm(countdown *f)
 {
     atomic_store(&f->at, 0);
     atomic_store(&f->one_in, 0);
@@ -34,7 +34,7 @@ static unsigned long mixed(unsigned long n)
     return n ^ n >> 29;
 }
 
-bool fault_now(fault *f)
+bool fault_now(countdown *f)
 {
     long call = atomic_fetch_add(&f->calls, 1) + 1, at = atomic_load(&f->at), one_in = atomic_load(&f->one_in);
     bool fails =
@@ -45,7 +45,7 @@ bool fault_now(fault *f)
 
 /* ---- the engine's --------------------------------------------------------------------------------------------------------------- */
 
-fault memory_fault;
+countdown memory_fault;
 atomic_long memory_blocks;
 
 static void *take(void *ctx, size_t size)
@@ -75,7 +75,7 @@ const pawl_allocator memory_allocator = {take, resize, release, NULL};
 
 /* ---- SQLite's ------------------------------------------------------------------------------------------------------------------- */
 
-fault sqlite_memory_fault;
+countdown sqlite_memory_fault;
 static sqlite3_mem_methods below;
 
 static void *sqlite_take(int size) { return fault_now(&sqlite_memory_fault) ? NULL : below.xMalloc(size); }

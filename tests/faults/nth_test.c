@@ -18,7 +18,7 @@
 
 typedef struct source {
     const char *name;
-    fault *fault;
+    countdown *fault;
     bool memory;
     int kinds, rc; /* of the disk */
 } source;

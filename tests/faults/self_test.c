@@ -136,7 +136,7 @@ static void a_leak(void **state)
 static void the_countdown(void **state)
 {
     (void)state;
-    fault f = {0};
+    countdown f = {0};
     fault_arm(&f, 3, false);
     for (int i = 1; i <= 5; i++) assert_int_equal(fault_now(&f), i == 3);
     fault_arm(&f, 3, true);
@@ -160,6 +160,10 @@ static const struct {
     {"UPDATE pawl_key SET task_id = 1", "a key has its task"},
     {"DELETE FROM pawl_key", "a keyed task has its key"},
     {"DELETE FROM pawl_done_slot", "retention finds what is done"},
+    {"DELETE FROM pawl_seen WHERE level = 1", "lists find every task"},
+    {"DELETE FROM pawl_seen WHERE level = 2", "lists find every task"},
+    {"UPDATE pawl_seen SET block = block + 1", "lists find every task"},
+    {"INSERT INTO pawl_seen VALUES (1, 1, x'00')", "what was seen has tasks"},
     {"UPDATE pawl_rollup SET count = count + 1 WHERE outcome = 1", "dispatches are counted once"},
     {"UPDATE pawl_rollup SET count = count + 1 WHERE outcome = 2", "successes are counted once"},
     {"UPDATE pawl_rollup SET count = count + 1 WHERE outcome = 3", "failures are counted once"},

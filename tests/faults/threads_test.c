@@ -24,7 +24,7 @@
 #define TRIES 20 /* of a call that must work in the end */
 #define PATIENCE (60 * PAWL_SECOND)
 
-static fault *source;
+static countdown *source;
 static bool memory_source;
 static const char *store;
 static int rounds;

@@ -2,7 +2,7 @@
  * committed of it.
  *
  *     ok      returns at once              slow    takes up to 30 ms            fail    fails for good
- *     flaky   fails at its first attempt   spawn   brings a child with it
+ *     flaky   fails at its first attempt   spawn   brings a child with it       crash   takes its process with it
  *     hold    waits until it is told to stop; nap takes a lease's time and listens to nobody (both only with hold=1)
  */
 #include "node.h"
@@ -73,6 +73,13 @@ static pawl_outcome run_fail(pawl_run *run, void *ctx)
     (void)ctx;
     say_start(run);
     return returns(run, "failed", pawl_fail(run, "as it should"));
+}
+
+static pawl_outcome run_crash(pawl_run *run, void *ctx)
+{
+    (void)ctx;
+    say_start(run);
+    abort();
 }
 
 static pawl_outcome run_spawn(pawl_run *run, void *ctx)
@@ -147,7 +154,7 @@ pawl_status handlers_add(node *n, pawl_error *err)
         const char *type;
         pawl_outcome (*run)(pawl_run *, void *);
     } types[] = {{"ok", run_ok},       {"slow", run_slow}, {"flaky", run_flaky}, {"fail", run_fail},
-                 {"spawn", run_spawn}, {"hold", run_hold}, {"nap", run_nap}};
+                 {"spawn", run_spawn}, {"hold", run_hold}, {"nap", run_nap},     {"crash", run_crash}};
     pawl_handler h = {
         .ctx = n,
         .max_attempts = 50,

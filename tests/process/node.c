@@ -1,6 +1,6 @@
-/* node NAME SQLITE-FILE HISTORY [lease_ms=N] [workers=N] [serve=0] [shared=1] [hold=1] [load=SEED]
+/* node NAME SQLITE-FILE HISTORY [lease_ms=N] [workers=N] [serve=0] [shared=1] [hold=1] [load=SEED] [migrate=1]
  *
- * Opens the file, starts unless serve=0, says `started`, and then does what it is told on standard input, a command per line:
+ * With migrate=1 applies what migrations there are. Opens the file, starts unless serve=0, says `started`, and then does what it is told on standard input, a command per line:
  *
  *     dispatch TYPE [DELAY_MS]      foreign TYPE [DELAY_MS]      drain SECONDS      dump
  *
@@ -29,6 +29,7 @@ static void read_option(node *n, const char *arg)
     else if (!strcmp(name, "serve")) n->serve = value;
     else if (!strcmp(name, "shared")) n->shared = value;
     else if (!strcmp(name, "hold")) n->hold = value;
+    else if (!strcmp(name, "migrate")) n->migrate = value;
     else if (!strcmp(name, "load")) n->load = (unsigned)value;
     else usage(arg);
 }
@@ -77,7 +78,8 @@ static pawl_status open_engine(node *n, const char *path, pawl_error *err)
                             .shared_file = n->shared,
                             .lease_us = n->lease_ms * PAWL_MILLISECOND,
                             .workers = n->workers};
-    pawl_status status = open_store(&options, &n->engine, err);
+    pawl_status status = n->migrate ? pawl_migrate(&options, err) : PAWL_OK;
+    if (!status) status = open_store(&options, &n->engine, err);
     return status ? status : handlers_add(n, err);
 }
 

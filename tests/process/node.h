@@ -31,8 +31,9 @@ typedef struct node {
     const char *name; /* the first part of its tokens */
     const char *path; /* of the SQLite file */
     int lease_ms, workers;
-    bool serve, shared, hold; /* hold: runs of the types `hold` and `nap` take their time */
-    unsigned load;            /* a seed: dispatches by itself; 0: only by command */
+    bool serve, shared, migrate;
+    bool hold;     /* runs of the types `hold` and `nap` take their time */
+    unsigned load; /* a seed: dispatches by itself; 0: only by command */
     atomic_uint tokens;
 } node;
 

@@ -27,13 +27,14 @@ class Failure(Exception):
 class Node:
     """A node whose history comes through a pipe. A line is found once; lines of different threads come in any order."""
 
-    def __init__(self, name, path, **options):
-        if not NODE:
+    def __init__(self, name, path, program=NODE, environment=None, **options):
+        if not program:
             sys.exit("PAWL_TEST_NODE does not name the node program (process_node in the build folder)")
-        args = [NODE, name, path, "-"] + [f"{key}={value}" for key, value in options.items()]
+        args = [program, name, path, "-"] + [f"{key}={value}" for key, value in options.items()]
         self.name = name
         self.errors = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        self.process = subprocess.Popen(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
+                                        env={**os.environ, **(environment or {})})
         self.lines, self.found, self.ended = [], set(), False
         self.changed = threading.Condition()
         self.reader = threading.Thread(target=self.read, daemon=True)
@@ -113,7 +114,7 @@ class Nodes:
         self.path = os.path.join(self.directory, "test.db")
         self.all = []
 
-    def launch(self, name, **options):
+    def launch(self, name, **options):  # those of Node
         options.setdefault("lease_ms", LEASE_MS)
         node = Node(name, self.path, **options)
         self.all.append(node)

@@ -1,4 +1,4 @@
-/* Parts that can be looked at alone: histograms, receipts, the names cache; and lists that are cut. */
+/* Parts that can be looked at alone: histograms, receipts, the names cache; lists that are cut; rows that are damaged. */
 #include "support.h"
 #include <stdio.h>
 
@@ -193,6 +193,59 @@ static void settings_say_what_durability_rests_on(void **state)
     store_close(s);
 }
 
+/* ---- damage -------------------------------------------------------------------------------------------------------------- */
+
+/* Text where a number belongs sorts behind all numbers: a walk over the ready index would never get past it. */
+static void a_damaged_index_is_told_and_not_walked_for_ever(void **state)
+{
+    static const char *const damages[] = {"UPDATE pawl_live SET type_id = 'x'", "UPDATE pawl_live SET run_at_us = 'x'",
+                                          "UPDATE pawl_live SET priority = 'x'"};
+    place *p = *state;
+    for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+        pawl_store *store = open_store(p);
+        int64_t node = join(p, store);
+        insert_one(p, store);
+        sqlite3 *db = host_open(p);
+        host_exec(db, damages[i]);
+        pawl_want want = {.queue = "q", .free = 1, .any_type = true};
+        pawl_claimed task;
+        pawl_claim claim = {.node = node, .wants = &want, .wants_count = 1, .allocator = alloc_default(), .tasks = &task};
+        pawl_query stats = {.kind = PAWL_QUERY_STATS, .window_us = PAWL_HOUR};
+        assert_int_equal(store->type->claim(store, &claim, p->arena, &p->err), PAWL_CORRUPT);
+        assert_int_equal(store->type->read(store, &stats, p->arena, &p->err), PAWL_CORRUPT);
+        host_exec(db, "DELETE FROM pawl_live");
+        sqlite3_close(db);
+        store_close(store);
+    }
+}
+
+/* A task whose names are lost, and a line of a log that nobody wrote, can still be shown. */
+static void what_is_damaged_can_be_shown(void **state)
+{
+    place *p = *state;
+    pawl_store *store = open_store(p);
+    pawl_id id = insert_one(p, store);
+    sqlite3 *db = host_open(p);
+    host_exec(db, "UPDATE pawl_body SET type_id = 999, queue_id = 999");
+    char log[320];
+    snprintf(log, sizeof log,
+             "INSERT INTO pawl_attempt VALUES (%lld, 1, 99, 1, 2, 1, 0, 1, 2, NULL, NULL);"
+             "INSERT INTO pawl_runlog VALUES (1, %lld, 1, 1, '5 9 odd' || char(10) || '7' || char(10))",
+             (long long)id, (long long)id);
+    host_exec(db, log);
+    pawl_query get = {.kind = PAWL_QUERY_GET, .id = id}, trail = {.kind = PAWL_QUERY_TRAIL, .id = id};
+    assert_ok(p, store->type->read(store, &get, p->arena, &p->err));
+    assert_string_equal(get.info->type, "?");
+    assert_string_equal(get.info->queue, "?");
+    assert_ok(p, store->type->read(store, &trail, p->arena, &p->err));
+    assert_int_equal(trail.trail->lines_count, 2);
+    for (int i = 0; i < 2; i++) assert_int_equal(trail.trail->lines[i].level, PAWL_INFO);
+    assert_string_equal(trail.trail->lines[0].text, "odd");
+    assert_string_equal(get.info->attempts[0].outcome, "");
+    sqlite3_close(db);
+    store_close(store);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, place_new, place_free)
 
 int main(void)
@@ -205,6 +258,8 @@ int main(void)
         TEST(a_list_that_is_cut_goes_on),
         TEST(lists_by_key_find_all_of_its_tasks),
         TEST(settings_say_what_durability_rests_on),
+        TEST(a_damaged_index_is_told_and_not_walked_for_ever),
+        TEST(what_is_damaged_can_be_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

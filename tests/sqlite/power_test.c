@@ -1,5 +1,5 @@
 /* Loss of power at every sync: whatever was acknowledged is there afterwards, and every batch is there whole or not at all. */
-#include "disk.h"
+#include "faults/disk.h"
 #include "support.h"
 #include <stdio.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ static void crash_now(void)
     crash *c = &crashes[crashes_count++];
     snprintf(c->path, sizeof c->path, "%s/crash%d.db", here->dir, crashes_count);
     c->acked = acked;
-    disk_crash_copy(here->path, c->path, (uint64_t)crashes_count);
+    disk_crash_copy(here->path, c->path, (disk_loss)(crashes_count % LOSS_COUNT), (uint64_t)crashes_count);
 }
 
 /* A batch: two new tasks, and the end of one of the batch before. */
@@ -92,15 +92,27 @@ static void check_crash(place *p, const crash *c)
 static void power_may_fail_at_any_sync(void **state)
 {
     place *p = here = *state;
-    disk_install();
+    crashes_count = acked = 0;
+    disk_record(true);
     work(p);
-    disk_uninstall();
+    disk_record(false);
     assert_true(crashes_count > 2 * BATCHES); /* commits and checkpoints */
     for (int i = 0; i < crashes_count; i++) check_crash(p, &crashes[i]);
 }
 
+/* Then SQLite writes in another way, and syncs more. */
+static void sectors_may_be_torn(void **state)
+{
+    disk_tears = true;
+    power_may_fail_at_any_sync(state);
+    disk_tears = false;
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, place_new, place_free)
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(power_may_fail_at_any_sync, place_new, place_free)};
+    if (!disk_install()) return 1;
+    const struct CMUnitTest tests[] = {TEST(power_may_fail_at_any_sync), TEST(sectors_may_be_torn)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

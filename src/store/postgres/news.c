@@ -5,6 +5,7 @@
 const char *pg_number_read(const char *at, int64_t *out)
 {
     char *end;
+    if (!at) return NULL; /* nor was there a number before */
     *out = strtoll(at, &end, 10);
     return end > at ? end : NULL;
 }

@@ -33,7 +33,7 @@ void *pg_read_alloc(reading *r, size_t size)
 
 PGresult *pg_ask(reading *r, sql_name which)
 {
-    PGresult *result = r->failed ? NULL : pg_conn_call(r->c, which, CALL_READS | CALL_BINARY);
+    PGresult *result = r->failed ? NULL : pg_conn_call(r->c, which, CALL_BINARY); /* and reads */
     if (!result) r->failed = true;
     return result;
 }

@@ -75,9 +75,11 @@ void pg_ready_hint(ready *r, const char *hints)
         return;
     }
     pthread_mutex_lock(&r->lock);
-    for (const char *at = hints; at && *at; at += *at == ';') {
-        for (int i = 0; i < 3 && at; i++) at = pg_number_read(at, &n[i]);
-        if (at) hint_one(r, n);
+    for (const char *at = hints; *at; at += *at == ';') {
+        int i = 0;
+        for (const char *next; i < 3 && (next = pg_number_read(at, &n[i])); i++) at = next;
+        if (i < 3) break; /* not ours */
+        hint_one(r, n);
     }
     pthread_mutex_unlock(&r->lock);
 }

@@ -108,9 +108,12 @@ typedef struct histogram {
 static void merge(histogram *h, const char *text)
 {
     int64_t n;
-    for (int i = 0; text && *text && i < BUCKETS; i++) {
+    if (!text) return;
+    for (int i = 0; *text && i < BUCKETS; i++) {
         text += strcspn(text, "0123456789");
-        if (!*text || !(text = pg_number_read(text, &n))) return;
+        const char *next = pg_number_read(text, &n);
+        if (!next) return;
+        text = next;
         h->counts[i] += n;
         h->total += n;
     }

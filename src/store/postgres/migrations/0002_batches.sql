@@ -8,6 +8,9 @@
 -- Locks are taken in the order life row, receipt, limits, keys, tasks by id, counters. Whoever calls retries deadlocks.
 --
 -- p_clock is the server's clock when NULL; tests pass {wall, boot}.
+--
+-- Plans are made once per session, perhaps while a table is empty, and must be good for any number of rows. So these functions allow no
+-- plans but by index, and join with `id = ANY (ARRAY[x.id])`, which nothing but a probe of the index can carry out.
 
 CREATE FUNCTION pawl_now() RETURNS int8 LANGUAGE sql VOLATILE AS
 $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8 $$;
@@ -165,9 +168,9 @@ CREATE FUNCTION pawl_stale(p_ops int4[], p_ids int8[], p_fences int8[], p_held i
                                             0, coalesce(CASE WHEN l.id IS NOT NULL THEN 3::int2 END, v.state, d.state, f.state, 0::int2))
                       END, '')
     FROM unnest(p_ops, p_ids, p_fences, p_held) u (op, id, fence, held)
-    LEFT JOIN pawl_leased l ON l.id = u.id LEFT JOIN pawl_live v ON v.id = u.id
+    LEFT JOIN pawl_leased l ON l.id = ANY (ARRAY[u.id]) LEFT JOIN pawl_live v ON v.id = ANY (ARRAY[u.id])
     LEFT JOIN LATERAL (SELECT d.state, d.fence FROM pawl_done d WHERE d.id = u.id LIMIT 1) d ON true
-    LEFT JOIN pawl_failed f ON f.id = u.id
+    LEFT JOIN pawl_failed f ON f.id = ANY (ARRAY[u.id])
 $$;
 
 -- FINISH (p_to 4, 5, 6) and RELEASE (p_to 2). p_to 0 or below: the operation only learns whether it has its lease.
@@ -190,7 +193,7 @@ BEGIN
                          p_error, p_log, p_reason, p_result_type, p_result_ref, p_result, p_delay, p_failure, p_interruption)
                 u (op, id, fence, to_state, outcome, started_us, ended_us, level, lines, progress, progress_text, code, error, log,
                    reason, result_type, result_ref, result, delay_us, failure, interruption)
-            WHERE l.id = u.id AND l.fence = u.fence AND u.to_state > 0
+            WHERE l.id = ANY (ARRAY[u.id]) AND l.fence = u.fence AND u.to_state > 0
             RETURNING u.*, CASE WHEN u.to_state = 2 AND l.cancel_asked THEN 6 ELSE u.to_state END AS state, u.to_state = 2 AS released,
                 u.outcome <> 0 AS ran, l.node, l.fence AS lease_fence, l.queue_id, l.type_id, l.priority, l.leased_us,
                 l.run_at_us AS due_us, l.started_us AS lease_started_us, l.class, l.level AS lease_level, l.strikes, l.runs, l.failures,
@@ -281,7 +284,7 @@ BEGIN
                          p_reason, p_result_type, p_result_ref, p_result)
                 u (op, id, fence, to_state, outcome, started_us, ended_us, level, progress, progress_text, code, error, reason,
                    result_type, result_ref, result)
-            WHERE l.id = u.id AND l.fence = u.fence AND u.to_state > 0
+            WHERE l.id = ANY (ARRAY[u.id]) AND l.fence = u.fence AND u.to_state > 0
             RETURNING u.*, l.node, l.fence AS lease_fence, l.queue_id, l.type_id, l.leased_us, l.run_at_us AS due_us,
                 coalesce(l.started_us, l.leased_us) AS lease_started_us, l.runs, l.failures, l.interruptions, l.rescues, l.cancel_asked),
         done AS (
@@ -319,7 +322,7 @@ BEGIN
     WITH x AS (
         UPDATE pawl_leased l SET not_started = false, started_us = p_now, mark = l.mark OR u.mark
         FROM unnest(p_op, p_id, p_fence, p_mark) u (op, id, fence, mark)
-        WHERE l.id = u.id AND l.fence = u.fence AND NOT l.cancel_asked RETURNING u.op)
+        WHERE l.id = ANY (ARRAY[u.id]) AND l.fence = u.fence AND NOT l.cancel_asked RETURNING u.op)
     SELECT coalesce(array_agg(op), '{}') INTO v_ops FROM x;
     IF cardinality(v_ops) = cardinality(p_op) THEN RETURN ''; END IF;
     RETURN (SELECT pawl_stale(array_agg(u.op), array_agg(u.id), array_agg(u.fence), array_agg(7))
@@ -334,7 +337,7 @@ BEGIN
     WITH x AS (
         UPDATE pawl_leased l SET progress = u.percent, progress_text = u.text
         FROM unnest(p_op, p_id, p_fence, p_percent, p_text) u (op, id, fence, percent, text)
-        WHERE l.id = u.id AND l.fence = u.fence RETURNING u.op)
+        WHERE l.id = ANY (ARRAY[u.id]) AND l.fence = u.fence RETURNING u.op)
     SELECT coalesce(array_agg(op), '{}') INTO v_ops FROM x;
     IF cardinality(v_ops) = cardinality(p_op) THEN RETURN ''; END IF;
     RETURN (SELECT pawl_stale(array_agg(u.op), array_agg(u.id), array_agg(u.fence), array_agg(1))

@@ -265,7 +265,7 @@ BEGIN
             ON CONFLICT DO NOTHING RETURNING task_id)
         SELECT array_agg(u.id) INTO v_taken FROM unnest(p_key, p_id, p_slow) u (key, id, slow)
         WHERE u.key IS NOT NULL AND u.slow IS NOT TRUE AND u.id NOT IN (SELECT task_id FROM k);
-        PERFORM FROM pawl_key k, unnest(p_key, p_tenant) u (key, tenant) WHERE k.key = u.key AND k.tenant_id = coalesce(u.tenant, 0)
+        PERFORM FROM pawl_key k, unnest(p_key, p_tenant) u (key, tenant) WHERE k.key = ANY (ARRAY[u.key]) AND k.tenant_id = ANY (ARRAY[coalesce(u.tenant, 0)])
             AND k.old = 0 ORDER BY k.key, k.tenant_id FOR UPDATE OF k;
     END IF;
     IF p_ask IS NOT NULL THEN

@@ -281,7 +281,7 @@ BEGIN
             WHERE u.slow OR u.key IS NOT NULL ORDER BY u.op);
         IF i_depth IS NOT NULL THEN v_full := pawl_full(v_news); END IF;
     END IF;
-    IF e_op IS NOT NULL AND e_delay IS NULL AND e_log IS NULL AND 5 <> ALL (e_to) THEN
+    IF e_op IS NOT NULL AND e_delay IS NULL AND e_log IS NULL AND e_lines IS NULL AND 5 <> ALL (e_to) THEN
         SELECT x.o_results, ''::text AS o_hints, x.o_leases INTO r FROM pawl_finish(now_us, p_node, p_lane, e_op, e_id, e_fence, e_to,
             e_outcome, e_started, e_ended, e_level, e_progress, e_progress_text, e_code, e_error, e_reason, e_result_type, e_result_ref,
             e_result) x;

@@ -354,7 +354,7 @@ BEGIN
     IF cardinality(g_id) > 0 THEN
         RETURN QUERY
             WITH gone AS (
-                DELETE FROM pawl_live v USING unnest(g_id, g_want, g_at) y (id, want, at) WHERE v.id = y.id
+                DELETE FROM pawl_live v USING unnest(g_id, g_want, g_at) y (id, want, at) WHERE v.id = ANY (ARRAY[y.id])
                 RETURNING v.*, y.want, y.at),
             task AS (
                 SELECT g.want, g.at, g.id, g.run_at_us AS due_us, g.fence + 1 AS fence, g.class, g.strikes, g.level, g.runs, g.failures,
@@ -362,7 +362,7 @@ BEGIN
                     b.key IS NOT NULL AND g.at >= p_free[g.want] AS not_started,
                     b.created_us, b.audit, b.tenant_id, b.max_attempts, b.timeout_us, b.retry_of, b.key, b.content_type, b.created_by,
                     b.traceparent, b.headers, b.rate_key, b.payload
-                FROM gone g LEFT JOIN pawl_body b ON b.id = g.id),
+                FROM gone g LEFT JOIN pawl_body b ON b.id = ANY (ARRAY[g.id])),
             lease AS (
                 INSERT INTO pawl_leased (id, leased_us, node, queue_id, type_id, fence, priority, class, level, strikes, runs, failures,
                                          interruptions, rescues, not_started, mark, cancel_asked, run_at_us)
@@ -387,7 +387,7 @@ BEGIN
             PERFORM pawl_add(p_node, -1, r.queue, -r.n, r.n, 0);
         END LOOP;
         IF v_got < cardinality(g_id) THEN
-            FOR r IN SELECT b.queue_id, b.type_id, count(*) AS n FROM pawl_failed y JOIN pawl_body b ON b.id = y.id
+            FOR r IN SELECT b.queue_id, b.type_id, count(*) AS n FROM pawl_failed y JOIN pawl_body b ON b.id = ANY (ARRAY[y.id])
                      WHERE y.id = ANY (g_id) GROUP BY 1, 2 LOOP
                 PERFORM pawl_add(p_node, -1, r.queue_id, 0, -r.n, r.n);
                 PERFORM pawl_roll(v_now, p_node, -1, r.queue_id, r.type_id, 3::int2, r.n, NULL, NULL);
@@ -417,7 +417,7 @@ BEGIN
     PERFORM pawl_begin(p_wait_ms);
     FOR r IN
         WITH x AS (
-            DELETE FROM pawl_leased l USING unnest(p_id, p_fence) u (id, fence) WHERE l.id = u.id AND l.fence = u.fence AND l.node = p_node
+            DELETE FROM pawl_leased l USING unnest(p_id, p_fence) u (id, fence) WHERE l.id = ANY (ARRAY[u.id]) AND l.fence = u.fence AND l.node = p_node
             RETURNING l.*),
         live AS (
             INSERT INTO pawl_live (id, run_at_us, queue_id, type_id, fence, priority, class, state, level, runs, failures, interruptions,

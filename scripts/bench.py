@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+"""Measures Pawl beside the project's own raw SQLite program and, where installed, other task systems; prints Markdown.
+
+    scripts/bench.py [--short] [--dir BUILD] [--peers FOLDER] [--out FILE]
+
+    --short   a few thousand tasks: shows that it works, not how fast it is
+    --dir     the build folder (default: build)
+    --peers   the folder with the node packages of the peers (default: BUILD/peers; see bench/peers/setup.sh)
+    --out     also write the tables to this file
+
+What is compared runs in turn, several times, and medians are shown: the machine may have other things to do.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "bench" / "peers"))
+sys.dont_write_bytecode = True
+
+import peers  # noqa: E402
+
+MEDIAN_OF, SCALE_ROUNDS = 3, 5
+
+
+def say(text):
+    print(f"  {text}", file=sys.stderr, flush=True)
+
+
+def rounded(number):
+    return f"{number:,.0f}"
+
+
+def ratio(a, b):
+    return f"{a / b:.2f}" if b else "-"
+
+
+class Table:
+    def __init__(self, *columns):
+        self.lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+
+    def row(self, *cells):
+        self.lines.append("| " + " | ".join(cells) + " |")
+
+    def __str__(self):
+        return "\n".join(self.lines)
+
+
+class Bench:
+    def __init__(self, args, folder):
+        self.short, self.build, self.packages, self.folder = args.short, args.dir, args.peers, folder
+        self.figures = {}  # name -> list of what each run said
+
+    # ---- running -----------------------------------------------------------------------------------------------------------
+
+    def scaled(self, count):
+        return max(200, count // 100) if self.short else count
+
+    def json(self, *args):
+        done = subprocess.run([str(arg) for arg in args], check=True, stdout=subprocess.PIPE, text=True)
+        return json.loads(done.stdout)
+
+    def keep(self, name, said):
+        self.figures.setdefault(name, []).append(said)
+        return said
+
+    def store(self, name):
+        return f"sqlite:{self.folder / name}.db"
+
+    def remove(self, name):
+        for file in self.folder.glob(f"{name}.db*"):
+            file.unlink()
+
+    def raw(self, *args):
+        return self.json(self.build / "bench" / "raw_sqlite", *args)
+
+    def pawl(self, name, *args, store=None):
+        said = self.keep(name, self.json(self.build / "pawl", "bench", "--json", "--store", store or self.store("fresh"), *args))
+        self.remove("fresh")
+        return said
+
+    def median(self, name, *keys):
+        values = []
+        for said in self.figures[name]:
+            for key in keys:
+                said = said[key]
+            values.append(said)
+        return statistics.median(values)
+
+    def speed(self, name):
+        return self.median(name, "tasks_per_s")
+
+    # ---- speed -------------------------------------------------------------------------------------------------------------
+
+    def measure_speed(self):
+        many, some = self.scaled(200000), self.scaled(100000)
+        for turn in range(MEDIAN_OF):
+            say(f"speed, {turn + 1} of {MEDIAN_OF}")
+            self.keep("raw life", self.raw("life", self.folder, many, 1000))
+            self.pawl("bulk", "--tasks", many, "--batch", 1000)
+            self.pawl("audited", "--tasks", many, "--batch", 1000, "--audit", "full")
+            self.pawl("single", "--tasks", some, "--batch", 1, "--producers", 64)
+            self.pawl("schedule", "--tasks", many, "--batch", 1000, "--mode", "schedule")
+            self.pawl("drain", "--tasks", some, "--batch", 1000, "--mode", "drain", "--nodes", 2)
+            self.pawl("memory", "--tasks", self.scaled(2000000), "--batch", 1000, store="memory:")
+            self.keep("raw commit", self.raw("commit", self.folder, self.scaled(2000)))
+            self.pawl("latency", "--tasks", self.scaled(1000), "--mode", "latency", "--producers", 1, "--rate", 200)
+
+    def speed_table(self):
+        raw, life = self.speed("raw life"), self.speed("bulk")
+        commit, dispatch = self.median("raw commit", "commit_us", "p50"), self.median("latency", "dispatch_us", "p50")
+        start = [rounded(self.median("latency", "start_us", key)) for key in ("p50", "p99")]
+        t = Table("measure", "figure", "beside", "ratio")
+        t.row("raw SQLite, FULL, born leased, batch 1000", f"{rounded(raw)}/s", "", "")
+        t.row("raw SQLite, FULL, one row per commit, p50", f"{rounded(commit)} us", "", "")
+        t.row("memory, full life, batch 1000", f"{rounded(self.speed('memory'))}/s", "", "")
+        t.row("SQLite, full life, history kept, batch 1000, audit minimal", f"{rounded(life)}/s", "raw born leased", ratio(life, raw))
+        t.row("the same, audit full", f"{rounded(self.speed('audited'))}/s", "audit minimal", ratio(self.speed("audited"), life))
+        for name, what in (("single", "full life, 64 threads, one task a call"), ("schedule", "dispatches into the future, batch 1000"),
+                           ("drain", "backlog run by two processes")):
+            t.row(f"SQLite, {what}", f"{rounded(self.speed(name))}/s", "raw born leased", ratio(self.speed(name), raw))
+        t.row("SQLite, one caller, dispatch returns, p50", f"{rounded(dispatch)} us", "raw commit", ratio(dispatch, commit))
+        t.row("SQLite, dispatch to start, p50 / p99", f"{' / '.join(start)} us", "", "")
+        return t
+
+    # ---- a lot stored ------------------------------------------------------------------------------------------------------
+
+    def measure_scale(self):
+        self.scheduled, self.history = (10000, 20000) if self.short else (1000000, 10000000)
+        say(f"{self.scheduled:,} tasks scheduled")
+        self.pawl("look scheduled", "--mode", "look", "--preload-scheduled", self.scheduled, store=self.store("scheduled"))
+        say(f"{self.history:,} tasks run, to have a history (a minute or three)")
+        self.pawl("look history", "--mode", "look", "--preload-history", self.history, store=self.store("history"))
+        for turn in range(SCALE_ROUNDS):
+            say(f"throughput beside them, {turn + 1} of {SCALE_ROUNDS}")
+            options = ("--tasks", self.scaled(200000), "--batch", 1000)
+            self.pawl("empty", *options)
+            self.pawl("beside scheduled", *options, store=self.store("scheduled"))
+            self.pawl("beside history", *options, store=self.store("history"))
+        self.remove("scheduled")
+        self.remove("history")
+
+    def peak(self, name):
+        return f"{max(said['rss_peak_bytes'] for said in self.figures[name]) / 2**20:.0f} MiB"
+
+    def beside(self, t, name, what):
+        t.row(f"{what}: throughput of due work, batch 1000", f"{rounded(self.speed(name))}/s", "empty store",
+              ratio(self.speed(name), self.speed("empty")))
+        t.row("processor time per task meanwhile", f"{self.median(name, 'cpu_s_per_1000') * 1000:.1f} us", "empty store",
+              ratio(self.median(name, "cpu_s_per_1000"), self.median("empty", "cpu_s_per_1000")))
+        t.row("peak memory of the process meanwhile", self.peak(name), "", "")
+
+    @staticmethod
+    def percentiles(said):
+        return f"{said['p50'] / 1000:.2f} / {said['p99'] / 1000:.2f} ms"
+
+    def look(self, t, name):
+        said = self.figures[name][0]
+        slowest = max(said["list_us"], key=lambda key: said["list_us"][key]["p50"])
+        t.row("get one of them, p50 / p99", self.percentiles(said["get_us"]), "", "")
+        t.row("list, newest first, 50 of all, p50 / p99", self.percentiles(said["list_us"]["all"]), "", "")
+        t.row(f"list, the slowest of {len(said['list_us'])} filters ({slowest}), p50 / p99",
+              self.percentiles(said["list_us"][slowest]), "", "")
+
+    def scale_table(self):
+        t = Table("measure", "figure", "beside", "ratio")
+        self.beside(t, "beside scheduled", f"{self.scheduled:,} tasks scheduled")
+        self.look(t, "look scheduled")
+        cancel = self.figures["look scheduled"][0]["cancel_us"]
+        commit = self.median("raw commit", "commit_us", "p50")
+        t.row("cancel one of them, p50 / p99", self.percentiles(cancel), "raw commit, p50", ratio(cancel["p50"], commit))
+        self.beside(t, "beside history", f"{self.history:,} tasks finished")
+        self.look(t, "look history")
+        return t
+
+    # ---- peers -------------------------------------------------------------------------------------------------------------
+
+    OURS = {  # what is run beside a peer's measure
+        "bulk": ("--tasks", 200000, "--batch", 1000),
+        "single": ("--tasks", 50000, "--batch", 1, "--producers", 64),
+        "drain": ("--tasks", 100000, "--batch", 1000, "--mode", "drain", "--nodes", 2),
+    }
+
+    def peer_program(self, peer):
+        program = self.build / "bench" / "peer_beanstalk"
+        if not peer.script and not program.exists():
+            raise peers.Missing(program.name)
+        return program
+
+    def peer_row(self, t, peer, what, text, ours):
+        try:
+            say(f"{peer.name}, {what}")
+            theirs = peer.run(self.packages, self.peer_program(peer), what, 0.01 if self.short else 1)
+            tasks = self.scaled(self.OURS[ours][1])
+            speed = self.pawl(f"{ours} beside", "--tasks", tasks, *self.OURS[ours][2:])["tasks_per_s"]
+            t.row(peer.version(self.packages), peer.settings, text, f"{rounded(theirs)}/s", f"{rounded(speed)}/s", ratio(speed, theirs))
+        except peers.Missing:
+            t.row(peer.name, peer.settings, text, "not installed", "", "")
+        except peers.Failed as failed:
+            say(str(failed))
+            t.row(peer.version(self.packages), peer.settings, text, "did not work", "", "")
+
+    def peers_table(self):
+        t = Table("system", "durability", "measure", "figure", "Pawl on SQLite", "ratio")
+        rows = {"life": ("stored in bulk and run", "bulk"), "drain": ("backlog run", "drain"),
+                "add": ("stored one by one by many callers", "single")}
+        for peer in peers.PEERS:
+            for what, (text, ours) in rows.items():
+                single = not peer.script and what == "life"  # its protocol has no bulk
+                self.peer_row(t, peer, what, "stored one by one and run" if single else text, "single" if single else ours)
+        return t
+
+    # ---- the page ----------------------------------------------------------------------------------------------------------
+
+    def page(self):
+        self.measure_speed()
+        self.measure_scale()
+        settings = self.figures["bulk"][0]["settings"]
+        where = f"{os.uname().sysname} {os.uname().machine}, {os.cpu_count()} cores, SQLite {settings['sqlite']}"
+        return "\n".join([
+            "## Speed", "", str(self.speed_table()), "",
+            "## With a lot stored", "",
+            "Runs on a filled and on an empty store take turns; medians of five. Lists ask for all, for each state, for a queue, a",
+            "type and a key; \"rare\" is a single task that is older than all the others.", "", str(self.scale_table()), "",
+            "## Other task systems on the same machine", "",
+            "No-op tasks with the same payload; Pawl runs right after each peer, syncs every commit and keeps history. \"Stored one by",
+            "one\" is for Pawl the whole life of a task: 64 threads that dispatch, and runs at the same time.", "",
+            str(self.peers_table()), "",
+            f"Payload 200 bytes. {where}, {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}.", ""])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--short", action="store_true")
+    parser.add_argument("--dir", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--peers", type=pathlib.Path)
+    parser.add_argument("--out", type=pathlib.Path)
+    args = parser.parse_args()
+    args.dir = args.dir.resolve()
+    args.peers = (args.peers or args.dir / "peers").resolve()
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="bench.", dir=args.dir))
+    print("measuring, each after the other:", file=sys.stderr)
+    try:
+        page = Bench(args, folder).page()
+    finally:
+        shutil.rmtree(folder)
+    print(page)
+    if args.out:
+        head = "# Figures\n\nMade by `make bench`: all in one run on one machine; the ratios are what carries over.\n\n"
+        args.out.write_text(head + page)
+        print(f"written to {args.out}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
