@@ -112,8 +112,8 @@ typedef enum pawl_op_result {
     PAWL_OP_NOT_FOUND,
     PAWL_OP_CONFLICT,  /* the task's state does not allow it */
     PAWL_OP_COLLISION, /* INSERT: the id is taken, and the caller did not say that it might be */
-    PAWL_OP_FULL,      /* INSERT: the queue's depth limit; nothing of the group was stored */
-    PAWL_OP_REFUSED    /* the store cannot hold it (a row too large, bytes it cannot keep) */
+    PAWL_OP_FULL, /* INSERT: the queue's depth limit; nothing of the group was stored. out_fence: how many tasks must finish first, if known */
+    PAWL_OP_REFUSED /* the store cannot hold it (a row too large, bytes it cannot keep) */
 } pawl_op_result;
 
 /* How an execution ended, for its attempt row. */

@@ -20,7 +20,9 @@
 
 #define BENCH_NODES_MAX 64
 #define BENCH_QUEUE "bench"
-#define BENCH_TYPE "bench.task"     /* what is measured */
+#define BENCH_TYPE "bench.task"   /* what is measured */
+#define BENCH_TIMED "bench.timed" /* on a forgetful store: those of them that are timed, one in BENCH_SAMPLE */
+#define BENCH_SAMPLE 64
 #define BENCH_FILLER "bench.filler" /* history, scheduled tasks and backlog made beforehand */
 #define BENCH_STUCK_NS (60LL * 1000000000)
 
@@ -64,7 +66,7 @@ typedef struct bench {
     cli *c;
     pawl_options options;
     const char *mode;
-    bool forgetful; /* the store keeps little history: what has finished is known from the hooks */
+    bool forgetful; /* the store keeps little history: what has finished is known from the engine's counts */
     bool runs;      /* the mode runs tasks, not only stores them */
     int64_t tasks, rate, history, scheduled, backlog;
     int producers, batch, workers, nodes;
@@ -89,7 +91,7 @@ typedef struct bench {
 int64_t bench_now_ns(void);
 bench_slot *bench_slot_here(bench *b); /* this thread's */
 int64_t *bench_planned(bench *b);      /* [tasks]: when each should have been dispatched */
-void bench_totals(const bench *b, int64_t *finished, int64_t *fillers, int64_t *last_ns);
+void bench_totals(bench *b, int64_t *finished, int64_t *fillers, int64_t *last_ns);
 pawl_status bench_interrupted(const bench *b, pawl_error *err); /* OK: go on */
 void bench_progress(const bench *b, const char *what, int64_t done, int64_t of);
 

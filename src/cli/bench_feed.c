@@ -109,6 +109,7 @@ static void prepare(bench *b, basket *k, int64_t from, int count)
     for (int i = 0; i < count; i++) {
         set_number(k, b, i, from + i);
         planned[from + i] = now_ns;
+        if (b->forgetful) k->tasks[i].type = (from + i) % BENCH_SAMPLE == 0 ? BENCH_TIMED : BENCH_TYPE;
         k->tasks[i].delay_us = b->future_us ? b->future_us + (from + i) % PAWL_DAY : 0;
     }
 }

@@ -49,7 +49,15 @@ bench_slot *bench_slot_here(bench *b)
 
 int64_t *bench_planned(bench *b) { return (int64_t *)((char *)b->shared + b->shared->planned_at); }
 
-void bench_totals(const bench *b, int64_t *finished, int64_t *fillers, int64_t *last_ns)
+static void count_by_engine(bench *b, int64_t fillers, int64_t *finished, int64_t *last_ns)
+{
+    pawl_health health = {0};
+    pawl_get_health(b->p, &health, NULL);
+    *finished = health.events[PAWL_EVENT_SUCCEEDED] - fillers;
+    *last_ns = bench_now_ns();
+}
+
+void bench_totals(bench *b, int64_t *finished, int64_t *fillers, int64_t *last_ns)
 {
     *finished = *fillers = *last_ns = 0;
     for (int i = 0; i < b->shared->slots; i++) {
@@ -59,6 +67,7 @@ void bench_totals(const bench *b, int64_t *finished, int64_t *fillers, int64_t *
         *fillers += atomic_load(&s->fillers);
         if (last > *last_ns) *last_ns = last;
     }
+    if (b->forgetful) count_by_engine(b, *fillers, finished, last_ns);
 }
 
 void bench_progress(const bench *b, const char *what, int64_t done, int64_t of)
@@ -128,12 +137,18 @@ static bool task_done(pawl_run *run, void *ctx)
     bench *b = ctx;
     bench_slot *slot = bench_slot_here(b);
     int64_t now = bench_now_ns();
-    int64_t number = number_of(run), *planned = bench_planned(b);
-    latency_add(&slot->done, now - planned[number]);
-    if (b->forgetful) planned[number] = -1;
+    latency_add(&slot->done, now - bench_planned(b)[number_of(run)]);
     atomic_store_explicit(&slot->last_ns, now, memory_order_relaxed);
     atomic_fetch_add_explicit(&slot->finished, 1, memory_order_release);
     return true;
+}
+
+/* Where a task costs less than looking at the clock. */
+static pawl_outcome run_untimed(pawl_run *run, void *ctx)
+{
+    (void)run;
+    atomic_fetch_add_explicit(&bench_slot_here(ctx)->runs, 1, memory_order_relaxed);
+    return pawl_ok();
 }
 
 static pawl_outcome run_filler(pawl_run *run, void *ctx)
@@ -163,9 +178,13 @@ pawl_status bench_open(bench *b, pawl_error *err)
     pawl_queue_options queue = {.name = BENCH_QUEUE, .workers = b->workers, .capacity = waiting > CAPACITY ? waiting : 0};
     if (b->forgetful) queue.depth_limit = strcmp(b->mode, "full") == 0 ? flow : all;
     if (!status) status = pawl_queue(b->p, &queue, err);
-    pawl_handler task = {.type = BENCH_TYPE, .queue = BENCH_QUEUE, .run = run_task, .on_succeeded = task_done, .ctx = b};
+    pawl_handler task = {.type = BENCH_TYPE, .queue = BENCH_QUEUE, .run = run_task, .on_succeeded = task_done, .ctx = b},
+                 timed = task;
+    timed.type = BENCH_TIMED;
+    if (b->forgetful) task.run = run_untimed, task.on_succeeded = NULL;
     pawl_handler filler = {.type = BENCH_FILLER, .queue = BENCH_QUEUE, .run = run_filler, .on_succeeded = filler_done, .ctx = b};
     if (!status) status = pawl_handle(b->p, &task, err);
+    if (!status) status = pawl_handle(b->p, &timed, err);
     if (!status) status = pawl_handle(b->p, &filler, err);
     return status;
 }

@@ -89,7 +89,7 @@ static bool interval_next_local(const search *s, int64_t local_s, int64_t *at_s)
 
 static bool interval_prev_local(const search *s, int64_t local_s, int64_t *at_s)
 {
-    int64_t k = number_before(s, local_s < ZONE_LAST_S ? local_s : ZONE_LAST_S) + 2, at;
+    int64_t k = number_before(s, local_s < ZONE_LAST_S ? local_s : ZONE_LAST_S), at;
     while (k > 0 && (at = interval_at(s, k)) > local_s) k--;
     if (k > 0) *at_s = at;
     return k > 0;
@@ -144,7 +144,7 @@ static bool found(const search *s, const zone_span *span, int64_t utc_s, cadence
     due->at_us = utc_s * PAWL_SECOND;
     due->offset_s = span->offset_s;
     due->note = note_of(s, utc_s, span);
-    return utc_s >= 0 && utc_s <= LAST_S;
+    return utc_s >= 0;
 }
 
 static bool found_behind_gap(const zone_span *span, int64_t missing_s, cadence_due *due)

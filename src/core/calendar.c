@@ -94,10 +94,9 @@ bool calendar_possible(const calendar_days *d)
 
 /* ---- the times of a day -------------------------------------------------------------------------------------------------------- */
 
-/* The first bit at or above n, the last at or below it; -1: none. */
+/* The first bit at or above n, the last at or below it; -1: none. n is at most 60. */
 static int bit_from(uint64_t bits, int n)
 {
-    if (n > 63) return -1;
     bits &= ~UINT64_C(0) << n;
     return bits ? __builtin_ctzll(bits) : -1;
 }
@@ -105,7 +104,7 @@ static int bit_from(uint64_t bits, int n)
 static int bit_to(uint64_t bits, int n)
 {
     if (n < 0) return -1;
-    if (n < 63) bits &= (UINT64_C(1) << (n + 1)) - 1;
+    bits &= (UINT64_C(2) << n) - 1;
     return bits ? 63 - __builtin_clzll(bits) : -1;
 }
 
@@ -160,13 +159,8 @@ static int time_prev(const calendar_times *t, int second)
     return clock_s(hour, bit_to(t->minutes, 59), bit_to(t->seconds, 59));
 }
 
-bool calendar_every_hour(const calendar *c)
-{
-    if (!c->times.count) return c->times.hours == 0xffffff;
-    uint32_t hours = 0;
-    for (int i = 0; i < c->times.count; i++) hours |= UINT32_C(1) << (c->times.list_s[i] / 3600);
-    return hours == 0xffffff;
-}
+/* A list is too short for that. */
+bool calendar_every_hour(const calendar *c) { return !c->times.count && c->times.hours == 0xffffff; }
 
 /* ---- searching ----------------------------------------------------------------------------------------------------------------- */
 

@@ -97,7 +97,7 @@ static int count_bits(uint64_t set)
 /* The step of a set that begins at 0, has no end before `size` and comes round evenly; 0: it is none. */
 static int even_step(uint64_t set, int size)
 {
-    int n = count_bits(set), step = n ? size / n : 0;
+    int n = count_bits(set), step = size / n;
     uint64_t expected = 0;
     if (n < 2 || size % n) return 0;
     for (int i = 0; i < size; i += step) expected |= UINT64_C(1) << i;
@@ -275,12 +275,12 @@ static bool counts_weekdays(const calendar_days *d)
     return any;
 }
 
-static void weekdays_words(const calendar_days *d, bool with_months, buf *out)
+static void weekdays_words(const calendar_days *d, buf *out)
 {
     buf_str(out, " on ");
     tell(out, weekday_items, d, " and ");
     if (counts_weekdays(d)) of_month(d, out);
-    else if (with_months && !all_months(d)) {
+    else if (!all_months(d)) {
         buf_str(out, " in ");
         tell(out, number_items, &(numbers){d->months, month_word, NULL}, " and ");
     }
@@ -303,7 +303,7 @@ static void days_words(const calendar_days *d, bool tell_every_day, buf *out)
         if (all_months(d)) return;
         buf_str(out, " in ");
         tell(out, number_items, &(numbers){d->months, month_word, NULL}, " and ");
-    } else if (d->any_day) weekdays_words(d, true, out);
+    } else if (d->any_day) weekdays_words(d, out);
     else {
         dates_words(d, out);
         if (d->any_weekday) return;
@@ -312,7 +312,7 @@ static void days_words(const calendar_days *d, bool tell_every_day, buf *out)
             tell(out, number_items, &(numbers){from_monday(d->weekdays), weekday_word, NULL}, " or ");
         } else {
             buf_str(out, ", and also");
-            weekdays_words(d, true, out);
+            weekdays_words(d, out);
         }
     }
 }

@@ -107,6 +107,7 @@ typedef struct core_request {
     size_t bytes;
     int queue;                  /* whose room it waits for; -1: none */
     int64_t room_seq, wake_seq; /* when it was sent, for not missing room that came meanwhile */
+    int64_t room_at;            /* the room_seq from which on it may fit */
     bool fell_back;
     bool own;        /* made by core itself: it goes again until it has happened */
     map_node *locks; /* two per operation: its task, its key */

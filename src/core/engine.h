@@ -134,7 +134,7 @@ struct core {
 
     /* Operations waiting for a batch, requests waiting for room, operations in flight. */
     list task_ops, requests, parked;
-    int64_t room_seq; /* moves whenever room in a queue may have come */
+    int64_t room_seq; /* how many tasks have left a queue; by ROOM_UNKNOWN if nobody knows how many */
     int64_t wake_seq; /* moves with every wake */
     core_timer room_timer;
     int64_t room_woken_us; /* when a wake last let those that wait for room try */

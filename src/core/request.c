@@ -273,14 +273,26 @@ static bool never_fits(const core_request *r)
     return false;
 }
 
+#define ROOM_UNKNOWN (1 << 30)
+
+/* When as many tasks have left as the store said must. */
+static int64_t room_at(const core_request *r)
+{
+    int64_t missing = 1;
+    for (int i = 0; i < r->count; i++)
+        if (r->ops[i].result == PAWL_OP_FULL && r->ops[i].out_fence > missing) missing = r->ops[i].out_fence;
+    return r->room_seq + missing;
+}
+
 static void full(core *c, core_request *r)
 {
     pawl_full how;
+    r->room_at = room_at(r);
     r->queue = full_queue(c, r, &how);
     if (how == PAWL_FULL_FALLBACK && !r->fell_back) {
         fall_back(c, r);
     } else if (how == PAWL_FULL_WAIT && !r->in_handler && !r->fell_back && !r->answer.kind && !never_fits(r)) {
-        if (r->room_seq != c->room_seq && !CANARY(ROOM_MISSED)) {
+        if (c->room_seq >= r->room_at && !CANARY(ROOM_MISSED)) {
             again(r);
             request_gather(c, r);
         } else {
@@ -309,10 +321,10 @@ void request_results(core *c, core_request *r, int64_t store_now_us)
 
 void request_unpark(core *c, int queue)
 {
-    c->room_seq++;
+    c->room_seq += queue >= 0 ? 1 : ROOM_UNKNOWN;
     list_each(node, &c->parked) {
         core_request *r = container_of(node, core_request, link);
-        if (queue >= 0 && r->queue >= 0 && r->queue != queue) continue;
+        if (c->room_seq < r->room_at || (queue >= 0 && r->queue >= 0 && r->queue != queue)) continue;
         list_remove(&r->link);
         again(r);
         request_gather(c, r);

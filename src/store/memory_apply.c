@@ -18,6 +18,7 @@ typedef struct member { /* an operation, perhaps of a group that is stored as a 
     mem_prep *prep;
     int next; /* operation of the same group; 0: none */
     bool judged, full;
+    int64_t missing; /* if full: tasks that must leave first */
 } member;
 
 /* For the trail: an operation brings its own level. */
@@ -136,10 +137,10 @@ static void chain_groups(change *c, mem_prep *preps, int *last, uint32_t slots)
     }
 }
 
-/* Counts what the group that begins with operation i would add to its queues; false: one of them has no room for it. */
-static bool count_in(change *c, int i, int sign)
+/* Counts what the group that begins with operation i would add to its queues, and how many tasks too many that is for one of them. */
+static int64_t count_in(change *c, int i, int sign)
 {
-    bool room = true;
+    int64_t missing = 0;
     mem_task *met;
     for (int k = i, first = 1; first || k; k = c->members[k].next, first = 0) {
         const pawl_op *op = c->batch->ops[k];
@@ -148,17 +149,23 @@ static bool count_in(change *c, int i, int sign)
         if (result != PAWL_OP_DONE && result != PAWL_OP_REPLACED) continue;
         mem_queue *q = c->members[k].prep->level->kind->queue;
         q->coming += sign;
-        if (op->u.insert.depth_limit > 0 && queue_depth(q) + q->coming > op->u.insert.depth_limit) room = false;
+        int64_t over = op->u.insert.depth_limit > 0 ? queue_depth(q) + q->coming - op->u.insert.depth_limit : 0;
+        if (over > missing) missing = over;
     }
-    return room;
+    return missing;
 }
 
 static void judge_depths(change *c)
 {
     for (int i = 0; i < c->batch->count; i++) {
-        if (c->batch->ops[i]->kind != PAWL_OP_INSERT || c->members[i].judged || count_in(c, i, 1)) continue;
+        if (c->batch->ops[i]->kind != PAWL_OP_INSERT || c->members[i].judged) continue;
+        int64_t missing = count_in(c, i, 1);
+        if (missing == 0) continue;
         count_in(c, i, -1);
-        for (int k = i, first = 1; first || k; k = c->members[k].next, first = 0) c->members[k].full = true;
+        for (int k = i, first = 1; first || k; k = c->members[k].next, first = 0) {
+            c->members[k].full = true;
+            c->members[k].missing = missing;
+        }
     }
     for (int i = 0; i < c->batch->count; i++)
         if (c->members[i].prep->level) c->members[i].prep->level->kind->queue->coming = 0;
@@ -420,8 +427,12 @@ static void carry_out(change *c, int i, mem_prep *p)
     clear(op);
     switch (op->kind) {
     case PAWL_OP_INSERT:
-        if (c->members && c->members[i].full) op->result = PAWL_OP_FULL;
-        else insert(c, op, p, true);
+        if (!c->members || !c->members[i].full) {
+            insert(c, op, p, true);
+            break;
+        }
+        op->result = PAWL_OP_FULL;
+        op->out_fence = c->members[i].missing;
         break;
     case PAWL_OP_START: start(c, op); break;
     case PAWL_OP_FINISH: finish(c, op, p); break;

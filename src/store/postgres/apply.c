@@ -36,6 +36,7 @@ PGresult *pg_apply_send(pg_store *s, conn *c, flat *f, const apply_call *call, i
     pg_param_int8(p, call->lane);
     pg_param_int8(p, call->number);
     pg_param_bool(p, f->asks && call->node);
+    pg_param_int4(p, pg_flat_simple(f));
     pg_param_bool(p, call->dry);
     pg_flat_inserts(p, f, &s->names);
     pg_flat_ends(p, f);

@@ -386,3 +386,34 @@ void pg_flat_people(params *p, const flat *f, names *n)
            array_int4(p, op->kind == PAWL_OP_QUEUE ? pg_name_id(n, op->u.queue.queue) : 0));
     SPARSE(FLAT_PEOPLE, OID_BOOL, op->kind == PAWL_OP_QUEUE, array_bool(p, op->kind == PAWL_OP_QUEUE && op->u.queue.pause));
 }
+
+/* ---- what is simple ------------------------------------------------------------------------------------------------------ */
+
+static bool end_simple(const flat_op *o, int64_t fence)
+{
+    const pawl_op *op = o->op;
+    if (op->kind != PAWL_OP_FINISH || op->fence != fence || op->u.finish.spawns_count > 0) return false;
+    if (op->u.finish.to != PAWL_SUCCEEDED && op->u.finish.to != PAWL_CANCELLED) return false;
+    const pawl_execution *run = &op->u.finish.run;
+    if (run->outcome == PAWL_ATTEMPT_NONE || run->code || run->error || run->log.len || run->log_lines || run->progress >= 0) return false;
+    return !run->progress_text && !op->u.finish.reason && !op->u.finish.result_type && !op->u.finish.result_ref && !op->u.finish.result.data;
+}
+
+static bool insert_simple(const flat_op *o, bool asks)
+{
+    const pawl_op *op = o->op;
+    const pawl_body *b = BODY;
+    if (o->parent >= 0 || op->id == 0 || op->u.insert.may_exist || op->u.insert.depth_limit > 0 || when_of(op)) return false;
+    if (op->u.insert.ask_lease != asks || has_tenant(op) || b->max_attempts || b->timeout_us || b->retry_of || b->key) return false;
+    return is_json(op) && !b->created_by && !b->traceparent && !b->headers && !b->rate_key.data;
+}
+
+int pg_flat_simple(const flat *f)
+{
+    bool ends = f->counts[FLAT_ENDS] > 0, inserts = f->counts[FLAT_INSERTS] > 0 && !f->careful;
+    int64_t fence = ends ? f->ops[f->lists[FLAT_ENDS][0]].op->fence : 0;
+    bool asks = inserts && f->ops[f->lists[FLAT_INSERTS][0]].op->u.insert.ask_lease;
+    for (int at = 0; at < f->counts[FLAT_ENDS] && ends; at++) ends = end_simple(&f->ops[f->lists[FLAT_ENDS][at]], fence);
+    for (int at = 0; at < f->counts[FLAT_INSERTS] && inserts; at++) inserts = insert_simple(&f->ops[f->lists[FLAT_INSERTS][at]], asks);
+    return (ends ? 1 : 0) | (inserts ? 2 : 0);
+}

@@ -78,6 +78,7 @@ static void put_call(pg_store *s, params *p, const flat *f)
     pg_param_int8(p, 0);
     pg_param_int8(p, 0);
     pg_param_bool(p, false);
+    pg_param_int4(p, 0);
     pg_param_bool(p, false);
     pg_flat_inserts(p, f, &s->names);
     pg_flat_ends(p, f);

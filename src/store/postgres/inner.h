@@ -141,6 +141,7 @@ typedef struct flat {
 bool pg_flat_make(flat *f, pawl_op **ops, int count, pawl_arena *arena); /* false: no memory. Judges what cannot be stored */
 bool pg_flat_names(pg_store *s, conn *c, const flat *f, pawl_arena *arena);
 void pg_flat_select(flat *f, int lo, int hi); /* of the operations lo..hi-1, those that can be stored */
+int pg_flat_simple(const flat *f); /* what pawl_apply calls p_simple */
 void pg_flat_inserts(params *p, const flat *f, names *n);
 void pg_flat_ends(params *p, const flat *f);
 void pg_flat_starts(params *p, const flat *f);

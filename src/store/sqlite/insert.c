@@ -70,11 +70,12 @@ static bool adds(tx *t, pawl_op *op)
     return !key_is_live(&k);
 }
 
-static bool fits(tx *t, pawl_op *op)
+/* How many tasks too many its queue would hold with it. */
+static int64_t excess(tx *t, pawl_op *op)
 {
-    if (!adds(t, op)) return true;
-    int64_t planned = tally_plan(t, name_id(t->c, op->u.insert.body->queue), 1);
-    return op->u.insert.depth_limit <= 0 || planned <= op->u.insert.depth_limit;
+    if (!adds(t, op)) return 0;
+    int64_t planned = tally_plan(t, name_id(t->c, op->u.insert.body->queue), 1), limit = op->u.insert.depth_limit;
+    return limit > 0 && planned > limit ? planned - limit : 0;
 }
 
 static bool same_group(const pawl_op *a, const pawl_op *b)
@@ -86,15 +87,17 @@ static bool same_group(const pawl_op *a, const pawl_op *b)
 /* Decides about ops[first] and all of its group. */
 static void decide_group(tx *t, pawl_op **ops, int count, int first, bool *decided)
 {
-    bool fit = true;
+    int64_t missing = 0;
     for (int i = first; i < count; i++) {
         if (decided[i] || !same_group(ops[first], ops[i])) continue;
         decided[i] = true;
-        fit = fits(t, ops[i]) && fit;
+        int64_t over = excess(t, ops[i]);
+        if (over > missing) missing = over;
     }
-    for (int i = first; i < count && !fit; i++) {
+    for (int i = first; i < count && missing > 0; i++) {
         if (!same_group(ops[first], ops[i])) continue;
         ops[i]->result = PAWL_OP_FULL;
+        ops[i]->out_fence = missing;
         if (adds(t, ops[i])) tally_plan(t, name_id(t->c, ops[i]->u.insert.body->queue), -1);
     }
 }

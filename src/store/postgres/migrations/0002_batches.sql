@@ -266,11 +266,10 @@ BEGIN
     END IF;
 END $$;
 
--- The same for what most batches hold: FINISH without a failure or a log.
+-- The same for what most batches hold: FINISH of runs that succeeded or were cancelled under one and the same fence, with nothing to say.
 CREATE FUNCTION pawl_finish(p_now int8, p_node int4, p_lane int8, p_op int4[], p_id int8[], p_fence int8[], p_to int2[], p_outcome int2[],
-                            p_started int8[], p_ended int8[], p_level int2[], p_progress int2[], p_progress_text text[], p_code text[],
-                            p_error text[], p_reason text[], p_result_type text[], p_result_ref text[], p_result bytea[],
-                            OUT o_results text, OUT o_leases int8) LANGUAGE plpgsql AS $$
+                            p_started int8[], p_ended int8[], p_level int2[], OUT o_results text, OUT o_leases int8)
+LANGUAGE plpgsql SET enable_nestloop = off SET enable_hashjoin = on AS $$
 DECLARE
     r record;
     v_ops int4[] := '{}';
@@ -279,28 +278,22 @@ BEGIN
     o_leases := 0;
     FOR r IN
         WITH x AS (
-            DELETE FROM pawl_leased l
-            USING unnest(p_op, p_id, p_fence, p_to, p_outcome, p_started, p_ended, p_level, p_progress, p_progress_text, p_code, p_error,
-                         p_reason, p_result_type, p_result_ref, p_result)
-                u (op, id, fence, to_state, outcome, started_us, ended_us, level, progress, progress_text, code, error, reason,
-                   result_type, result_ref, result)
-            WHERE l.id = ANY (ARRAY[u.id]) AND l.fence = u.fence AND u.to_state > 0
-            RETURNING u.*, l.node, l.fence AS lease_fence, l.queue_id, l.type_id, l.leased_us, l.run_at_us AS due_us,
-                coalesce(l.started_us, l.leased_us) AS lease_started_us, l.runs, l.failures, l.interruptions, l.rescues, l.cancel_asked),
+            DELETE FROM pawl_leased WHERE id = ANY (p_id) AND fence = p_fence[1]
+            RETURNING id, node, queue_id, type_id, leased_us, run_at_us AS due_us, runs, failures, interruptions, rescues, cancel_asked),
+        y AS (
+            SELECT x.*, u.op, u.to_state, u.outcome, u.started_us, u.ended_us, u.level
+            FROM x JOIN unnest(p_op, p_id, p_to, p_outcome, p_started, p_ended, p_level)
+                u (op, id, to_state, outcome, started_us, ended_us, level) ON u.id = x.id),
         done AS (
             INSERT INTO pawl_done (id, finished_us, started_us, run_us, node, fence, runs, failures, interruptions, rescues, state, outcome,
-                                   level, flags, leased_us, run_at_us, progress, progress_text, code, error, reason, result_type,
-                                   result_ref, result)
-            SELECT id, p_now, CASE WHEN outcome <> 0 THEN started_us ELSE lease_started_us END,
-                CASE WHEN outcome <> 0 THEN ended_us - started_us END, node, lease_fence, CASE WHEN outcome <> 0 THEN runs + 1 ELSE runs END,
-                failures, interruptions, rescues, to_state, outcome, level, CASE WHEN cancel_asked THEN 3 ELSE 1 END,
-                CASE WHEN due_us IS NOT NULL THEN leased_us END, due_us, CASE WHEN outcome <> 0 THEN progress END,
-                CASE WHEN outcome <> 0 THEN progress_text END, code, error, reason, result_type, result_ref, result
-            FROM x)
+                                   level, flags, leased_us, run_at_us)
+            SELECT id, p_now, started_us, ended_us - started_us, node, p_fence[1], runs + 1, failures, interruptions, rescues, to_state,
+                outcome, level, CASE WHEN cancel_asked THEN 3 ELSE 1 END, CASE WHEN due_us IS NOT NULL THEN leased_us END, due_us
+            FROM y)
         SELECT node, queue_id, type_id, CASE to_state WHEN 4 THEN 2 ELSE 4 END::int2 AS outcome, count(*) AS n, array_agg(op) AS ops,
-            array_agg(pawl_bucket(started_us - coalesce(due_us, leased_us))) FILTER (WHERE outcome <> 0 AND ended_us <> 0) AS wait,
-            array_agg(pawl_bucket(ended_us - started_us)) FILTER (WHERE outcome <> 0 AND ended_us <> 0) AS run
-        FROM x GROUP BY node, queue_id, type_id, to_state
+            array_agg(pawl_bucket(started_us - coalesce(due_us, leased_us))) FILTER (WHERE ended_us <> 0) AS wait,
+            array_agg(pawl_bucket(ended_us - started_us)) FILTER (WHERE ended_us <> 0) AS run
+        FROM y GROUP BY node, queue_id, type_id, to_state
     LOOP
         v_ops := v_ops || r.ops;
         IF r.node = p_node THEN o_leases := o_leases - r.n; ELSE PERFORM pawl_take(r.node, -r.n, p_node, p_lane); END IF;
@@ -308,9 +301,8 @@ BEGIN
         PERFORM pawl_roll(p_now, p_node, p_lane, r.queue_id, r.type_id, r.outcome, r.n, r.wait, r.run);
     END LOOP;
     IF cardinality(v_ops) < cardinality(p_op) THEN
-        SELECT pawl_stale(array_agg(u.op), array_agg(u.id), array_agg(u.fence), array_agg(CASE WHEN u.to_state < 0 THEN 12 ELSE 9 END))
-        INTO o_results
-        FROM unnest(p_op, p_id, p_fence, p_to) u (op, id, fence, to_state) WHERE u.op <> ALL (v_ops);
+        SELECT pawl_stale(array_agg(u.op), array_agg(u.id), array_agg(u.fence), array_agg(9)) INTO o_results
+        FROM unnest(p_op, p_id, p_fence) u (op, id, fence) WHERE u.op <> ALL (v_ops);
     END IF;
 END $$;
 

@@ -238,6 +238,43 @@ BEGIN
     RETURN v_full;
 END $$;
 
+-- What most batches hold: INSERTs that are due now and have a payload and nothing else; all of them ask for a lease, or none. o_done false:
+-- a queue is paused, so this is not the way.
+CREATE FUNCTION pawl_put_simple(p_now int8, p_node int4, p_lane int8, p_may bool, p_id int8[], p_type int4[], p_queue int4[],
+                                p_priority int2[], p_level int2[], p_audit int2[], p_ask bool[], p_payload bytea[],
+                                OUT o_done bool, OUT o_hints text, OUT o_leases int8) LANGUAGE plpgsql AS $$
+DECLARE
+    v_lease bool := p_ask IS NOT NULL AND p_may;
+    r record;
+BEGIN
+    o_hints := '';
+    o_leases := 0;
+    o_done := p_ask IS NULL OR (p_may AND NOT EXISTS (SELECT FROM pawl_queue WHERE paused));
+    IF NOT o_done THEN RETURN; END IF;
+    INSERT INTO pawl_body (id, created_us, type_id, queue_id, priority, born, level, audit, payload)
+    SELECT u.id, p_now, u.type, u.queue, u.priority, CASE WHEN v_lease THEN 3 ELSE 2 END, u.level, u.audit, u.payload
+    FROM unnest(p_id, p_type, p_queue, p_priority, p_level, p_audit, p_payload) u (id, type, queue, priority, level, audit, payload);
+    IF v_lease THEN
+        INSERT INTO pawl_leased (id, leased_us, node, queue_id, type_id, fence, priority, class, level, strikes, runs, failures,
+                                 interruptions, rescues, not_started, mark, cancel_asked)
+        SELECT u.id, p_now, p_node, u.queue, u.type, 1, u.priority, 0, u.level, 0, 0, 0, 0, 0, false, false, false
+        FROM unnest(p_id, p_type, p_queue, p_priority, p_level) u (id, type, queue, priority, level);
+        o_leases := cardinality(p_id);
+    ELSE
+        INSERT INTO pawl_live (id, run_at_us, queue_id, type_id, fence, priority, class, state, level, runs, failures, interruptions,
+                               rescues, strikes, blocked)
+        SELECT u.id, p_now, u.queue, u.type, 0, u.priority, 0, 2, u.level, 0, 0, 0, 0, 0, false
+        FROM unnest(p_id, p_type, p_queue, p_priority, p_level) u (id, type, queue, priority, level);
+    END IF;
+    FOR r IN SELECT u.queue, u.type, u.priority, count(*) AS n, min(u.id) AS min_id, max(u.id) AS max_id
+             FROM unnest(p_id, p_type, p_queue, p_priority) u (id, type, queue, priority) GROUP BY u.queue, u.type, u.priority LOOP
+        PERFORM pawl_add(p_node, p_lane, r.queue, CASE WHEN v_lease THEN 0 ELSE r.n END, CASE WHEN v_lease THEN r.n ELSE 0 END, 0);
+        PERFORM pawl_roll(p_now, p_node, p_lane, r.queue, r.type, 1::int2, r.n, NULL, NULL);
+        PERFORM pawl_bear(p_now, p_node, p_lane, r.min_id, r.max_id);
+        IF NOT v_lease THEN o_hints := o_hints || pawl_hint(r.queue, r.priority, 0, r.type, p_now); END IF;
+    END LOOP;
+END $$;
+
 -- All INSERTs of a batch. p_slow: those that must go one by one; p_undone: FINISHes whose spawns are not stored; p_full: see pawl_full.
 CREATE FUNCTION pawl_put(p_now int8, p_node int4, p_lane int8, p_may bool, p_op int4[], p_id int8[], p_type int4[], p_queue int4[],
                          p_priority int2[], p_level int2[], p_audit int2[], p_when int8[], p_ask bool[], p_tenant int4[], p_max int4[],

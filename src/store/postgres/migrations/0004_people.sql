@@ -160,8 +160,9 @@ BEGIN
     RETURN '';
 END $$;
 
--- The operations of people, one by one: kind 6 cancel, 7 retry, 8 ack, 9 queue.
-CREATE FUNCTION pawl_operate(p_now int8, p_node int4, p_lane int8, p_op int4[], p_kind int2[], p_id int8[], p_by text[], p_level int2[],
+-- The operations of people, one by one: kind 6 cancel, 7 retry, 8 ack, 9 queue. p_first: only the pauses before that operation, or only the
+-- others.
+CREATE FUNCTION pawl_operate(p_now int8, p_node int4, p_lane int8, p_first int4, p_only bool, p_op int4[], p_kind int2[], p_id int8[], p_by text[], p_level int2[],
                              p_new int8[], p_note text[], p_queue int4[], p_pause bool[], OUT o_results text, OUT o_hints text)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -171,7 +172,7 @@ BEGIN
     o_results := '';
     o_hints := '';
     FOR u IN SELECT * FROM unnest(p_op, p_kind, p_id, p_by, p_level, p_new, p_note, p_queue, p_pause)
-             x (op, kind, id, who, level, new_id, note, queue, pause) ORDER BY x.id LOOP
+             x (op, kind, id, who, level, new_id, note, queue, pause) WHERE (x.kind = 9 AND x.op < p_first) = p_only ORDER BY x.id, x.op LOOP
         IF u.kind = 6 THEN
             o_results := o_results || pawl_cancel(p_now, p_node, p_lane, u.op, u.id, u.who, u.level);
         ELSIF u.kind = 7 THEN
@@ -220,10 +221,10 @@ BEGIN
     END IF;
 END $$;
 
--- A batch: i_ INSERT, e_ FINISH and RELEASE, s_ START, g_ PROGRESS, o_ what people ask. p_ask: one of them asks for a lease. p_dry: only
--- to see whether it works; ends in the error PW001.
+-- A batch: i_ INSERT, e_ FINISH and RELEASE, s_ START, g_ PROGRESS, o_ what people ask. p_ask: one of them asks for a lease. p_simple: 1 the
+-- e_ are what pawl_finish takes, 2 the i_ are what pawl_put_simple takes. p_dry: only to see whether it works; ends in the error PW001.
 CREATE FUNCTION pawl_apply(
-    p_clock int8[], p_wait_ms int4, p_node int4, p_lane int8, p_number int8, p_ask bool, p_dry bool,
+    p_clock int8[], p_wait_ms int4, p_node int4, p_lane int8, p_number int8, p_ask bool, p_simple int4, p_dry bool,
     i_op int4[], i_id int8[], i_type int4[], i_queue int4[], i_priority int2[], i_level int2[], i_audit int2[], i_when int8[],
     i_ask bool[], i_tenant int4[], i_max int4[], i_timeout int8[], i_retry_of int8[], i_key text[], i_content_type text[],
     i_created_by text[], i_traceparent text[], i_headers text[], i_rate_key bytea[], i_payload bytea[], i_slow bool[],
@@ -247,6 +248,7 @@ DECLARE
     v_news pawl_new[];
     v_full int4[];
     v_undone int4[];
+    v_done bool := false;
     r record;
 BEGIN
     IF p_wait_ms IS DISTINCT FROM -1 THEN PERFORM pawl_begin(p_wait_ms); END IF; -- -1: a transaction of the caller's own
@@ -281,10 +283,9 @@ BEGIN
             WHERE u.slow OR u.key IS NOT NULL ORDER BY u.op);
         IF i_depth IS NOT NULL THEN v_full := pawl_full(v_news); END IF;
     END IF;
-    IF e_op IS NOT NULL AND e_delay IS NULL AND e_log IS NULL AND e_lines IS NULL AND 5 <> ALL (e_to) THEN
-        SELECT x.o_results, ''::text AS o_hints, x.o_leases INTO r FROM pawl_finish(now_us, p_node, p_lane, e_op, e_id, e_fence, e_to,
-            e_outcome, e_started, e_ended, e_level, e_progress, e_progress_text, e_code, e_error, e_reason, e_result_type, e_result_ref,
-            e_result) x;
+    IF p_simple & 1 <> 0 THEN
+        SELECT x.o_results, ''::text AS o_hints, x.o_leases INTO r
+        FROM pawl_finish(now_us, p_node, p_lane, e_op, e_id, e_fence, e_to, e_outcome, e_started, e_ended, e_level) x;
     ELSIF e_op IS NOT NULL THEN
         SELECT * INTO r FROM pawl_end(now_us, p_node, p_lane, e_op, e_id, e_fence, e_to, e_outcome, e_started, e_ended, e_level, e_lines,
             e_progress, e_progress_text, e_code, e_error, e_log, e_reason, e_result_type, e_result_ref, e_result, e_delay, e_failure,
@@ -301,18 +302,31 @@ BEGIN
     END IF;
     IF s_op IS NOT NULL THEN results := results || pawl_mark(now_us, s_op, s_id, s_fence, s_mark); END IF;
     IF g_op IS NOT NULL THEN results := results || pawl_progress(g_op, g_id, g_fence, g_percent, g_text); END IF;
-    IF o_op IS NOT NULL THEN
-        SELECT * INTO r FROM pawl_operate(now_us, p_node, p_lane, o_op, o_kind, o_id, o_by, o_level, o_new, o_note, o_queue, o_pause);
-        results := results || r.o_results;
-        hints := hints || r.o_hints;
+    IF o_op IS NOT NULL AND i_op IS NOT NULL THEN
+        PERFORM pawl_operate(now_us, p_node, p_lane, i_op[1], true, o_op, o_kind, o_id, o_by, o_level, o_new, o_note, o_queue, o_pause);
     END IF;
-    IF i_op IS NOT NULL THEN
+    IF p_simple & 2 <> 0 THEN
+        SELECT x.o_done, x.o_hints, x.o_leases INTO r FROM pawl_put_simple(now_us, p_node, p_lane, p_ask AND v_alive = 1, i_id, i_type,
+            i_queue, i_priority, i_level, i_audit, i_ask, i_payload) x;
+        v_done := r.o_done;
+        IF v_done THEN
+            hints := hints || r.o_hints;
+            v_granted := r.o_leases;
+        END IF;
+    END IF;
+    IF i_op IS NOT NULL AND NOT v_done THEN
         SELECT * INTO r FROM pawl_put(now_us, p_node, p_lane, p_ask AND v_alive = 1, i_op, i_id, i_type, i_queue, i_priority, i_level,
             i_audit, i_when, i_ask, i_tenant, i_max, i_timeout, i_retry_of, i_key, i_content_type, i_created_by, i_traceparent, i_headers,
             i_rate_key, i_payload, i_slow, v_news, v_undone, v_full);
         results := results || r.o_results;
         hints := hints || r.o_hints;
         v_granted := r.o_leases;
+    END IF;
+    IF o_op IS NOT NULL THEN
+        SELECT * INTO r FROM pawl_operate(now_us, p_node, p_lane, coalesce(i_op[1], 0), false, o_op, o_kind, o_id, o_by, o_level, o_new,
+            o_note, o_queue, o_pause);
+        results := results || r.o_results;
+        hints := hints || r.o_hints;
     END IF;
     IF p_node <> 0 THEN
         UPDATE pawl_lane l SET number = p_number, now_us = pawl_apply.now_us, results = nullif(pawl_apply.results, ''),

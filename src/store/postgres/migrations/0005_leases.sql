@@ -248,6 +248,45 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Leases what was chosen and locked; g_at: which one of its want it is. The bodies come along.
+CREATE FUNCTION pawl_grant(p_now int8, p_node int4, p_free int4[], g_id int8[], g_want int4[], g_at int4[])
+RETURNS TABLE (want int4, id int8, fence int4, run_at_us int8, runs int4, failures int4, rescues int4, interruptions int4, class int2,
+               not_started bool, type_id int4, queue_id int4, created_us int8, priority int2, audit int2, tenant_id int4,
+               max_attempts int4, timeout_us int8, retry_of int8, key text, content_type text, created_by text, traceparent text,
+               headers text, rate_key bytea, payload bytea, news text)
+LANGUAGE plpgsql SET enable_nestloop = off SET enable_hashjoin = on AS $$
+BEGIN
+    RETURN QUERY
+        WITH gone AS (DELETE FROM pawl_live v WHERE v.id = ANY (g_id) RETURNING v.*),
+        body AS MATERIALIZED (SELECT b.* FROM pawl_body b WHERE b.id = ANY (g_id)),
+        task AS (
+            SELECT y.want, y.at, g.id, g.run_at_us AS due_us, g.fence + 1 AS fence, g.class, g.strikes, g.level, g.runs, g.failures,
+                g.rescues, g.interruptions, g.priority, g.type_id, g.queue_id, b.id AS body_id,
+                b.key IS NOT NULL AND y.at >= p_free[y.want] AS not_started,
+                b.created_us, b.audit, b.tenant_id, b.max_attempts, b.timeout_us, b.retry_of, b.key, b.content_type, b.created_by,
+                b.traceparent, b.headers, b.rate_key, b.payload
+            FROM gone g JOIN unnest(g_id, g_want, g_at) y (id, want, at) ON y.id = g.id LEFT JOIN body b ON b.id = g.id),
+        lease AS (
+            INSERT INTO pawl_leased (id, leased_us, node, queue_id, type_id, fence, priority, class, level, strikes, runs, failures,
+                                     interruptions, rescues, not_started, mark, cancel_asked, run_at_us)
+            SELECT y.id, p_now, p_node, y.queue_id, y.type_id, y.fence, y.priority, y.class, y.level, y.strikes, y.runs, y.failures,
+                y.interruptions, y.rescues, y.not_started, false, false, y.due_us
+            FROM task y WHERE y.body_id IS NOT NULL),
+        -- A task whose body is not there any more ends as failed, and gets an empty one so that it can be shown.
+        lost AS (
+            INSERT INTO pawl_failed (id, finished_us, node, fence, runs, failures, interruptions, rescues, state, outcome, level, flags,
+                                     run_at_us, reason)
+            SELECT y.id, p_now, 0, y.fence - 1, y.runs, y.failures, y.interruptions, y.rescues, 5, 0, y.level, 1, y.due_us, 'unreadable'
+            FROM task y WHERE y.body_id IS NULL),
+        stand_in AS (
+            INSERT INTO pawl_body (id, created_us, type_id, queue_id, priority, born, level, audit, content_type)
+            SELECT y.id, p_now, y.type_id, y.queue_id, y.priority, 2, y.level, 0, '' FROM task y WHERE y.body_id IS NULL)
+        SELECT y.want, y.id, y.fence, y.due_us, y.runs, y.failures, y.rescues, y.interruptions, y.class, y.not_started, y.type_id,
+            y.queue_id, y.created_us, y.priority, y.audit, y.tenant_id, y.max_attempts, y.timeout_us, y.retry_of, y.key, y.content_type,
+            y.created_by, y.traceparent, y.headers, y.rate_key, y.payload, NULL::text
+        FROM task y WHERE y.body_id IS NOT NULL ORDER BY y.want, y.at;
+END $$;
+
 -- A row of the answer is a task (want > 0), or the last one, which has only news: what pawl_news says, and besides
 --   N now_us        W want paused more next_due_us (0: none)        V want lane run_at_us (where to go on)
 CREATE FUNCTION pawl_claim(p_clock int8[], p_wait_ms int4, p_until int8, p_node int4, p_seen bool, p_queue int4[], p_free int4[],
@@ -352,36 +391,7 @@ BEGIN
         END LOOP;
     END LOOP;
     IF cardinality(g_id) > 0 THEN
-        RETURN QUERY
-            WITH gone AS (
-                DELETE FROM pawl_live v USING unnest(g_id, g_want, g_at) y (id, want, at) WHERE v.id = ANY (ARRAY[y.id])
-                RETURNING v.*, y.want, y.at),
-            task AS (
-                SELECT g.want, g.at, g.id, g.run_at_us AS due_us, g.fence + 1 AS fence, g.class, g.strikes, g.level, g.runs, g.failures,
-                    g.rescues, g.interruptions, g.priority, g.type_id, g.queue_id, b.id AS body_id,
-                    b.key IS NOT NULL AND g.at >= p_free[g.want] AS not_started,
-                    b.created_us, b.audit, b.tenant_id, b.max_attempts, b.timeout_us, b.retry_of, b.key, b.content_type, b.created_by,
-                    b.traceparent, b.headers, b.rate_key, b.payload
-                FROM gone g LEFT JOIN pawl_body b ON b.id = ANY (ARRAY[g.id])),
-            lease AS (
-                INSERT INTO pawl_leased (id, leased_us, node, queue_id, type_id, fence, priority, class, level, strikes, runs, failures,
-                                         interruptions, rescues, not_started, mark, cancel_asked, run_at_us)
-                SELECT y.id, v_now, p_node, y.queue_id, y.type_id, y.fence, y.priority, y.class, y.level, y.strikes, y.runs, y.failures,
-                    y.interruptions, y.rescues, y.not_started, false, false, y.due_us
-                FROM task y WHERE y.body_id IS NOT NULL),
-            -- A task whose body is not there any more ends as failed, and gets an empty one so that it can be shown.
-            lost AS (
-                INSERT INTO pawl_failed (id, finished_us, node, fence, runs, failures, interruptions, rescues, state, outcome, level, flags,
-                                         run_at_us, reason)
-                SELECT y.id, v_now, 0, y.fence - 1, y.runs, y.failures, y.interruptions, y.rescues, 5, 0, y.level, 1, y.due_us, 'unreadable'
-                FROM task y WHERE y.body_id IS NULL),
-            stand_in AS (
-                INSERT INTO pawl_body (id, created_us, type_id, queue_id, priority, born, level, audit, content_type)
-                SELECT y.id, v_now, y.type_id, y.queue_id, y.priority, 2, y.level, 0, '' FROM task y WHERE y.body_id IS NULL)
-            SELECT y.want, y.id, y.fence, y.due_us, y.runs, y.failures, y.rescues, y.interruptions, y.class, y.not_started, y.type_id,
-                y.queue_id, y.created_us, y.priority, y.audit, y.tenant_id, y.max_attempts, y.timeout_us, y.retry_of, y.key, y.content_type,
-                y.created_by, y.traceparent, y.headers, y.rate_key, y.payload, NULL::text
-            FROM task y WHERE y.body_id IS NOT NULL ORDER BY y.want, y.at;
+        RETURN QUERY SELECT * FROM pawl_grant(v_now, p_node, p_free, g_id, g_want, g_at);
         GET DIAGNOSTICS v_got = ROW_COUNT;
         FOR r IN SELECT p_queue[y.w] AS queue, count(*) AS n FROM unnest(g_want) y (w) GROUP BY 1 LOOP
             PERFORM pawl_add(p_node, -1, r.queue, -r.n, r.n, 0);
