@@ -224,11 +224,10 @@ static bool is_length(const cadence *c) { return c->repeats && c->every.unit <= 
 /* What an interval has beyond whole seconds is that of its start. */
 static int64_t fraction_us(const cadence *c) { return c->repeats ? c->every.start_us % PAWL_SECOND : 0; }
 
-static bool at_start(const cadence *c, const zone *z, cadence_due *due)
+static cadence_due at_start(const cadence *c, const zone *z)
 {
     int64_t start = c->every.start_us;
-    *due = (cadence_due){.at_us = start, .offset_s = zone_at(z, start / PAWL_SECOND).offset_s};
-    return true;
+    return (cadence_due){.at_us = start, .offset_s = zone_at(z, start / PAWL_SECOND).offset_s};
 }
 
 bool cadence_next(const cadence *c, const zone *z, int64_t after_us, cadence_due *due)
@@ -236,9 +235,9 @@ bool cadence_next(const cadence *c, const zone *z, int64_t after_us, cadence_due
     cadence_due next = {0};
     int64_t last_us = ZONE_LAST_S * PAWL_SECOND;
     after_us = after_us < -1 ? -1 : after_us > last_us ? last_us : after_us;
-    bool is;
+    bool is = true;
     if (is_length(c)) is = length_next(c, z, after_us, &next);
-    else if (c->repeats && after_us < c->every.start_us) is = at_start(c, z, &next);
+    else if (c->repeats && after_us < c->every.start_us) next = at_start(c, z);
     else {
         search s = begin(c, z);
         is = search_next(&s, floor_div(after_us - fraction_us(c), PAWL_SECOND) + 1, &next);
@@ -260,7 +259,10 @@ bool cadence_prev(const cadence *c, const zone *z, int64_t before_us, cadence_du
         search s = begin(c, z);
         is = search_prev(&s, floor_div(before_us - 1 - fraction_us(c), PAWL_SECOND), &prev);
         prev.at_us += fraction_us(c);
-        if (c->repeats && (!is || prev.at_us <= c->every.start_us)) is = before_us > c->every.start_us && at_start(c, z, &prev);
+        if (c->repeats && (!is || prev.at_us <= c->every.start_us)) {
+            prev = at_start(c, z);
+            is = before_us > prev.at_us;
+        }
     }
     if (is) *due = prev;
     return is;

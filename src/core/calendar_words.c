@@ -77,10 +77,10 @@ static void number_run(const numbers *n, int from, int to, buf *out)
 static void number_items(series *s, const void *what)
 {
     const numbers *n = what;
-    for (int i = 0; i < 64; i++) {
+    for (int i = 0; i < 60; i++) {
         int end = i;
         if (!(n->set >> i & 1)) continue;
-        while (end < 63 && (n->set >> (end + 1) & 1)) end++;
+        while (n->set >> (end + 1) & 1) end++;
         if (end - i < 2) end = i;
         if (next_item(s)) number_run(n, i, end, s->out);
         i = end;

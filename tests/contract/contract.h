@@ -30,11 +30,14 @@ typedef struct store_kind {
     const char *name;
     void (*fresh_url)(world *w);
     void (*remove)(world *w);
+    bool (*begin)(void); /* before the first case; false: it cannot be had here */
+    void (*end)(void);
+    bool no_session; /* nothing shows that an idle node lives but what it says itself */
 } store_kind;
 
 struct world {
     const store_kind *kind;
-    char url[256], dir[200];
+    char url[400], dir[200];
     virtual_clock clock;
     pawl_allocator allocator; /* counts blocks; may be told to fail */
     _Atomic int64_t blocks, allocations, fail_at;

@@ -1,5 +1,9 @@
 /* The world of a case: the store under test, its clock, its memory. */
 #include "contract.h"
+#ifdef PAWL_POSTGRES
+#include "postgres/bed.h"
+#include "store/postgres/postgres.h"
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -47,9 +51,52 @@ static void sqlite_remove(world *w)
     assert_int_equal(system(command), 0);
 }
 
+#ifdef PAWL_POSTGRES
+/* One schema for all cases, emptied between them, and another one for those who want a store that does not exist. */
+static char schema[64], empty_schema[64];
+
+static bool postgres_begin(void)
+{
+    pawl_error err;
+    if (!bed_there(false)) return false;
+    bed_use_clock_of_options();
+    bed_schema(schema, sizeof schema, "contract");
+    bed_schema(empty_schema, sizeof empty_schema, "contract");
+    return pawl_register_store(&store_postgres_type, &err) == PAWL_OK;
+}
+
+static bool pgbouncer_begin(void) { return bed_there(true) && postgres_begin(); }
+
+static void postgres_end(void)
+{
+    bed_drop(schema);
+    bed_drop(empty_schema);
+}
+
+static void fresh(world *w, bool proxy)
+{
+    bool second = w->dir[0] != '\0';
+    if (!second) bed_empty(schema);
+    snprintf(w->dir, sizeof w->dir, "%s", second ? empty_schema : schema);
+    bed_url(w->url, sizeof w->url, w->dir, proxy);
+}
+
+static void postgres_url(world *w) { fresh(w, false); }
+static void pgbouncer_url(world *w) { fresh(w, true); }
+
+static void postgres_remove(world *w)
+{
+    if (strcmp(w->dir, empty_schema) == 0) bed_drop(empty_schema);
+}
+#endif
+
 static const store_kind kinds[] = {
-    {"memory", memory_url, memory_remove},
-    {"sqlite", sqlite_url, sqlite_remove},
+    {"memory", memory_url, memory_remove, NULL, NULL, false},
+    {"sqlite", sqlite_url, sqlite_remove, NULL, NULL, false},
+#ifdef PAWL_POSTGRES
+    {"postgres", postgres_url, postgres_remove, postgres_begin, postgres_end, false},
+    {"pgbouncer", pgbouncer_url, postgres_remove, pgbouncer_begin, postgres_end, true},
+#endif
 };
 
 const store_kind *store_kind_find(const char *name)

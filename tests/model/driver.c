@@ -1,5 +1,9 @@
 /* The world of a run: two sides, one clock, and the calls that are not operations. */
 #include "model.h"
+#ifdef PAWL_POSTGRES
+#include "postgres/bed.h"
+#include "store/postgres/postgres.h"
+#endif
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,9 +45,34 @@ static void remove_dir(const char *dir)
     if (system(command) != 0) abort();
 }
 
+#ifdef PAWL_POSTGRES
+/* One schema for all runs, emptied before each. */
+static char schema[64];
+
+static void drop_schema(void) { bed_drop(schema); }
+
+static void fresh_postgres(char *url, size_t size, char *dir, size_t dir_size)
+{
+    pawl_error err;
+    if (!schema[0]) {
+        bed_use_clock_of_options();
+        bed_schema(schema, sizeof schema, "model");
+        atexit(drop_schema);
+        if (pawl_register_store(&store_postgres_type, &err)) abort();
+    }
+    bed_empty(schema);
+    snprintf(dir, dir_size, "%s", schema);
+    bed_url(url, size, schema, false);
+}
+
+#endif
+
 static const store_maker makers[] = {
     {.name = "memory", .fresh = fresh_memory, .remove = remove_nothing},
     {.name = "sqlite", .fresh = fresh_sqlite, .remove = remove_dir},
+#ifdef PAWL_POSTGRES
+    {.name = "postgres", .fresh = fresh_postgres, .remove = remove_nothing},
+#endif
 };
 
 const store_maker *maker_find(const char *name)

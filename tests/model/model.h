@@ -106,7 +106,7 @@ typedef struct sent { /* the last batch of a slot, to send again */
 
 typedef struct world {
     const store_maker *makers[SIDES];
-    char urls[SIDES][256], dirs[SIDES][200];
+    char urls[SIDES][400], dirs[SIDES][200];
     virtual_clock clock;
     pawl_store *stores[SIDES][SLOTS];
     int node_of[SLOTS]; /* index of the slot's node; -1: none */

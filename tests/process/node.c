@@ -1,6 +1,7 @@
-/* node NAME SQLITE-FILE HISTORY [lease_ms=N] [workers=N] [serve=0] [shared=1] [hold=1] [load=SEED] [migrate=1]
+/* node NAME STORE HISTORY [lease_ms=N] [workers=N] [serve=0] [shared=1] [hold=1] [load=SEED] [migrate=1]
  *
- * With migrate=1 applies what migrations there are. Opens the file, starts unless serve=0, says `started`, and then does what it is told on standard input, a command per line:
+ * STORE is the URL of a PostgreSQL store or the path of a SQLite file. With migrate=1 applies what migrations there are. Opens the
+ * store, starts unless serve=0, says `started`, and then does what it is told on standard input, a command per line:
  *
  *     dispatch TYPE [DELAY_MS]      foreign TYPE [DELAY_MS]      drain SECONDS      dump
  *
@@ -10,8 +11,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { OPEN_TRIES = 100 };
+#define OPEN_US (20 * PAWL_SECOND)
+#define OPEN_AGAIN_US (20 * PAWL_MILLISECOND)
 
 static void usage(const char *what)
 {
@@ -61,18 +64,20 @@ static void obey(node *n, const char *line)
     else usage(line);
 }
 
-/* Another process may be stopped inside a commit just now: then the store says that it may work later. */
+/* Another process may be stopped inside a commit just now, or the server restarts: then the store says that it may work later. */
 static pawl_status open_store(const pawl_options *options, pawl **engine, pawl_error *err)
 {
-    pawl_status status = PAWL_UNAVAILABLE;
-    for (int i = 0; status == PAWL_UNAVAILABLE && i < OPEN_TRIES; i++) status = pawl_open(options, engine, err);
+    int64_t until_us = history_now_us() + OPEN_US;
+    pawl_status status;
+    while ((status = pawl_open(options, engine, err)) && pawl_status_retryable(status) && history_now_us() < until_us)
+        usleep(OPEN_AGAIN_US);
     return status;
 }
 
 static pawl_status open_engine(node *n, const char *path, pawl_error *err)
 {
     char url[512];
-    snprintf(url, sizeof url, "sqlite:%s", path);
+    snprintf(url, sizeof url, "%s%s", strncmp(path, "postgres", 8) == 0 ? "" : "sqlite:", path);
     pawl_options options = {.store = url,
                             .name = n->name,
                             .shared_file = n->shared,

@@ -1,4 +1,4 @@
-/* One process of the tests with real processes: an engine on a shared SQLite file that tells everything it does in a history.
+/* One process of the tests with real processes: an engine on a shared store that tells everything it does in a history.
  *
  * A history is JSON, one object per line, each written by one write(2) to a file opened for appending, so what was said before a
  * SIGKILL stays said. Every line has "t", microseconds of CLOCK_MONOTONIC (one clock for all processes of a machine), and "e":
@@ -29,7 +29,7 @@ enum { TOKEN_MAX = 64 };
 typedef struct node {
     pawl *engine;
     const char *name; /* the first part of its tokens */
-    const char *path; /* of the SQLite file */
+    const char *path; /* of the SQLite file; or a URL */
     int lease_ms, workers;
     bool serve, shared, migrate;
     bool hold;     /* runs of the types `hold` and `nap` take their time */

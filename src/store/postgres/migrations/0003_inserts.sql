@@ -192,25 +192,26 @@ BEGIN
     o_state := 2 + v_lease::int4;
 END $$;
 
--- Which of the INSERTs find their queue full, groups as a whole. Before anything else of the batch is done.
-CREATE FUNCTION pawl_full(u pawl_new[]) RETURNS int4[] LANGUAGE plpgsql AS $$
+-- Which of the INSERTs find their queue full, groups as a whole, and by how many tasks. Before anything else of the batch is done.
+CREATE FUNCTION pawl_full(u pawl_new[], OUT o_ops int4[], OUT o_missing int8[]) LANGUAGE plpgsql AS $$
 DECLARE
-    v_full int4[] := '{}';
     v_judged int4[] := '{}';
     v_queues int4[] := '{}';
     v_depths int8[] := '{}';
     v_before int8[];
-    v_fits bool;
+    v_missing int8;
     n pawl_new;
     g pawl_new;
     q int4;
     s record;
 BEGIN
+    o_ops := '{}';
+    o_missing := '{}';
     -- Inserts with a limit come one after another.
     PERFORM FROM pawl_queue WHERE queue_id IN (SELECT x.queue_id FROM unnest(u) x WHERE x.depth_limit > 0) ORDER BY queue_id FOR UPDATE;
     FOREACH n IN ARRAY u LOOP
         CONTINUE WHEN n.op = ANY (v_judged) OR n.parent IS NOT NULL;
-        v_fits := true;
+        v_missing := 0;
         v_before := v_depths;
         FOR g IN SELECT x.* FROM unnest(u) x WHERE x.op = n.op OR (x.member > 0 AND x.member = n.member) ORDER BY x.op LOOP
             v_judged := v_judged || g.op;
@@ -228,14 +229,14 @@ BEGIN
                 v_before[q] := v_depths[q];
             END IF;
             v_depths[q] := v_depths[q] + 1;
-            IF g.depth_limit > 0 AND v_depths[q] > g.depth_limit THEN v_fits := false; END IF;
+            IF g.depth_limit > 0 THEN v_missing := greatest(v_missing, v_depths[q] - g.depth_limit); END IF;
         END LOOP;
-        IF NOT v_fits THEN
+        IF v_missing > 0 THEN
             v_depths := v_before;
-            v_full := v_full || ARRAY(SELECT x.op FROM unnest(u) x WHERE x.op = n.op OR (x.member > 0 AND x.member = n.member));
+            o_ops := o_ops || ARRAY(SELECT x.op FROM unnest(u) x WHERE x.op = n.op OR (x.member > 0 AND x.member = n.member));
+            o_missing := o_missing || array_fill(v_missing, ARRAY[cardinality(o_ops) - cardinality(o_missing)]);
         END IF;
     END LOOP;
-    RETURN v_full;
 END $$;
 
 -- What most batches hold: INSERTs that are due now and have a payload and nothing else; all of them ask for a lease, or none. o_done false:
@@ -275,12 +276,13 @@ BEGIN
     END LOOP;
 END $$;
 
--- All INSERTs of a batch. p_slow: those that must go one by one; p_undone: FINISHes whose spawns are not stored; p_full: see pawl_full.
+-- All INSERTs of a batch. p_slow: those that must go one by one; p_undone: FINISHes whose spawns are not stored; p_full, p_missing: see
+-- pawl_full.
 CREATE FUNCTION pawl_put(p_now int8, p_node int4, p_lane int8, p_may bool, p_op int4[], p_id int8[], p_type int4[], p_queue int4[],
                          p_priority int2[], p_level int2[], p_audit int2[], p_when int8[], p_ask bool[], p_tenant int4[], p_max int4[],
                          p_timeout int8[], p_retry_of int8[], p_key text[], p_content_type text[], p_created_by text[],
                          p_traceparent text[], p_headers text[], p_rate_key bytea[], p_payload bytea[], p_slow bool[], p_news pawl_new[],
-                         p_undone int4[], p_full int4[], OUT o_results text, OUT o_hints text, OUT o_leases int8) LANGUAGE plpgsql AS $$
+                         p_undone int4[], p_full int4[], p_missing int8[], OUT o_results text, OUT o_hints text, OUT o_leases int8) LANGUAGE plpgsql AS $$
 DECLARE
     v_paused int4[];
     v_taken int8[];
@@ -362,7 +364,7 @@ BEGIN
         CONTINUE WHEN n.parent = ANY (p_undone);
         CONTINUE WHEN NOT coalesce(p_slow[array_position(p_op, n.op)], false) AND (v_taken IS NULL OR n.id <> ALL (v_taken));
         IF n.op = ANY (p_full) THEN
-            o_results := o_results || pawl_answer(n.op, 11, 0, 0, 0, 0);
+            o_results := o_results || pawl_answer(n.op, 11, 0, p_missing[array_position(p_full, n.op)], 0, 0);
             CONTINUE;
         END IF;
         SELECT * INTO a FROM pawl_put_one(p_now, p_node, p_lane, p_may, n);

@@ -247,6 +247,7 @@ DECLARE
     v_granted int8 := 0;
     v_news pawl_new[];
     v_full int4[];
+    v_missing int8[];
     v_undone int4[];
     v_done bool := false;
     r record;
@@ -281,7 +282,7 @@ BEGIN
                 u (op, id, type, queue, priority, level, audit, w, ask, tenant, max, timeout, retry_of, key, content_type, created_by,
                    traceparent, headers, rate_key, payload, may_exist, depth, member, parent, slow)
             WHERE u.slow OR u.key IS NOT NULL ORDER BY u.op);
-        IF i_depth IS NOT NULL THEN v_full := pawl_full(v_news); END IF;
+        IF i_depth IS NOT NULL THEN SELECT x.o_ops, x.o_missing INTO v_full, v_missing FROM pawl_full(v_news) x; END IF;
     END IF;
     IF p_simple & 1 <> 0 THEN
         SELECT x.o_results, ''::text AS o_hints, x.o_leases INTO r
@@ -317,7 +318,7 @@ BEGIN
     IF i_op IS NOT NULL AND NOT v_done THEN
         SELECT * INTO r FROM pawl_put(now_us, p_node, p_lane, p_ask AND v_alive = 1, i_op, i_id, i_type, i_queue, i_priority, i_level,
             i_audit, i_when, i_ask, i_tenant, i_max, i_timeout, i_retry_of, i_key, i_content_type, i_created_by, i_traceparent, i_headers,
-            i_rate_key, i_payload, i_slow, v_news, v_undone, v_full);
+            i_rate_key, i_payload, i_slow, v_news, v_undone, v_full, v_missing);
         results := results || r.o_results;
         hints := hints || r.o_hints;
         v_granted := r.o_leases;
