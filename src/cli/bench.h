@@ -69,6 +69,7 @@ typedef struct bench {
     bool forgetful; /* the store keeps little history: what has finished is known from the engine's counts */
     bool runs;      /* the mode runs tasks, not only stores them */
     int64_t tasks, rate, history, scheduled, backlog;
+    int64_t in_flight; /* most tasks dispatched and not finished */
     int producers, batch, workers, nodes;
     size_t payload;
     int64_t future_us; /* schedule: how far in the future */

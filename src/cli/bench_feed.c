@@ -114,6 +114,28 @@ static void prepare(bench *b, basket *k, int64_t from, int count)
     }
 }
 
+/* Until there are few enough tasks under way; the memory store's queues have a limit of their own. */
+static bool wait_for_room(feeder *f, int64_t from)
+{
+    bench *b = f->b;
+    int64_t finished, fillers, last_ns, seen = -1, moved_ns = bench_now_ns();
+    pawl_error err;
+    while (!b->forgetful && b->in_flight < b->tasks) {
+        bench_totals(b, &finished, &fillers, &last_ns);
+        if (from + b->batch - finished <= b->in_flight || from == 0) break;
+        if (atomic_load_explicit(&f->stop, memory_order_relaxed) || bench_interrupted(b, &err)) return false;
+        if (finished != seen) moved_ns = bench_now_ns();
+        seen = finished;
+        if (bench_now_ns() - moved_ns > BENCH_STUCK_NS) {
+            err_set(&err, PAWL_TIMEOUT, "nothing has finished for a minute: %lld tasks are done", (long long)finished);
+            give_up(f, &err);
+            return false;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    }
+    return true;
+}
+
 static void *produce(void *ctx)
 {
     feeder *f = ctx;
@@ -129,6 +151,7 @@ static void *produce(void *ctx)
         int64_t from = atomic_fetch_add(&f->next, b->batch);
         if (from >= b->tasks) break;
         if (bench_interrupted(b, &err)) give_up(f, &err);
+        if (!wait_for_room(f, from)) break;
         int count = from + b->batch <= b->tasks ? b->batch : (int)(b->tasks - from);
         prepare(b, &k, from, count);
         int64_t called_ns = b->rate ? bench_planned(b)[from] : bench_now_ns();

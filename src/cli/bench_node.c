@@ -11,7 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DEPTH 4000
 #define CAPACITY 1000
 
 /* ---- counting ------------------------------------------------------------------------------------------------------------------- */
@@ -173,10 +172,9 @@ pawl_status bench_open(bench *b, pawl_error *err)
         status = pawl_queue(b->p, &(pawl_queue_options){.name = unused[i], .workers = -1}, err);
     }
     int64_t all = b->tasks + b->history + b->scheduled + b->backlog;
-    int64_t flow = DEPTH + 4LL * b->producers * b->batch + b->scheduled + b->backlog; /* memory: producers wait for room */
     int waiting = 2 * b->producers * b->batch; /* what one round of producers brings is held ready while the next is on its way */
     pawl_queue_options queue = {.name = BENCH_QUEUE, .workers = b->workers, .capacity = waiting > CAPACITY ? waiting : 0};
-    if (b->forgetful) queue.depth_limit = strcmp(b->mode, "full") == 0 ? flow : all;
+    if (b->forgetful) queue.depth_limit = b->in_flight < all ? b->in_flight + b->scheduled + b->backlog : all;
     if (!status) status = pawl_queue(b->p, &queue, err);
     pawl_handler task = {.type = BENCH_TYPE, .queue = BENCH_QUEUE, .run = run_task, .on_succeeded = task_done, .ctx = b},
                  timed = task;

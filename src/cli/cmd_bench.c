@@ -29,7 +29,7 @@ const char help_bench[] =
     "  pawl bench --mode drain --nodes 2 --store sqlite:/data/bench.db\n";
 
 static struct {
-    int64_t tasks, producers, batch, workers, payload, rate, nodes, history, scheduled, backlog;
+    int64_t tasks, producers, batch, workers, payload, rate, nodes, in_flight, history, scheduled, backlog;
     const char *mode, *audit;
 } o;
 
@@ -46,6 +46,9 @@ const opt bench_opts[] = {
     OPTION(OPT_INT, "rate", &o.rate, "N", "latency: tasks per second", .min = 1, .max = 10000000, .fallback = "500"),
     OPTION(OPT_INT, "nodes", &o.nodes, "N", "processes that run tasks, this one included", .min = 1, .max = BENCH_NODES_MAX,
            .fallback = "1"),
+    OPTION(OPT_INT, "in-flight", &o.in_flight, "N",
+           "full: producers wait while so many tasks are unfinished (default: 4 batches of each, at least 4000)", .min = 1,
+           .max = 1000000000),
     OPTION(OPT_CHOICE, "audit", &o.audit, "LEVEL", "full, minimal, errors or none", .fallback = "minimal",
            .choices = "full|minimal|errors|none"),
     OPTION(OPT_INT, "preload-history", &o.history, "N", "run so many tasks beforehand", .max = 1000000000, .fallback = "0"),
@@ -97,6 +100,8 @@ static void take_options(bench *b)
     b->history = o.history;
     b->scheduled = look && !o.scheduled ? b->tasks : o.scheduled;
     b->backlog = o.backlog;
+    int64_t flow = 4 * (int64_t)b->producers * b->batch;
+    b->in_flight = strcmp(o.mode, "full") != 0 ? INT64_MAX : o.in_flight ? o.in_flight : flow > 4000 ? flow : 4000;
     b->future_us = strcmp(o.mode, "schedule") == 0 ? 30 * PAWL_DAY : 0;
     pawl_audit_parse(o.audit, &b->options.audit);
     term err_term;
