@@ -169,7 +169,14 @@ pawl_status pawl_dispatch_async(pawl *p, const pawl_task *task, pawl_dispatch_fn
 pawl_status pawl_dispatch_sqlite(pawl *p, struct sqlite3 *db, const pawl_task *task, pawl_receipt *receipt, pawl_error *err)
 {
     ENTER(p);
-    status = dispatch_sqlite(rt, db, task, receipt, err);
+    status = dispatch_within(rt, "sqlite", db, task, receipt, err);
+    LEAVE(p);
+}
+
+pawl_status pawl_dispatch_pg(pawl *p, struct pg_conn *pg, const pawl_task *task, pawl_receipt *receipt, pawl_error *err)
+{
+    ENTER(p);
+    status = dispatch_within(rt, "postgres", pg, task, receipt, err);
     LEAVE(p);
 }
 

@@ -296,11 +296,11 @@ static pawl_audit audit_of(runtime *rt, const pawl_body *body)
     return audit ? audit : rt->options.audit;
 }
 
-static pawl_status apply_sqlite(runtime *rt, struct sqlite3 *db, pawl_op *op, pawl_receipt *receipt, pawl_error *err)
+static pawl_status apply_within(runtime *rt, void *connection, pawl_op *op, pawl_receipt *receipt, pawl_error *err)
 {
     pawl_arena *arena = arena_new(&rt->allocator, 0);
     if (!arena) return no_memory(err);
-    pawl_status status = store_tx_apply(rt->store, db, op, 1, arena, err);
+    pawl_status status = store_tx_apply(rt->store, connection, op, 1, arena, err);
     arena_free(arena);
     if (status) return status;
     pawl_receipt r = receipt_of(op, PAWL_OK);
@@ -310,9 +310,21 @@ static pawl_status apply_sqlite(runtime *rt, struct sqlite3 *db, pawl_op *op, pa
     return PAWL_OK;
 }
 
-pawl_status dispatch_sqlite(runtime *rt, struct sqlite3 *db, const pawl_task *task, pawl_receipt *receipt, pawl_error *err)
+/* A connection of another kind than the store's would be taken for what it is not. A store without transactions says so itself. */
+pawl_status dispatch_check_kind(const runtime *rt, const char *scheme, const void *connection, pawl_error *err)
 {
-    if (!db) return err_set(err, PAWL_INVALID, "the sqlite3 handle is NULL");
+    bool sqlite = strcmp(scheme, "sqlite") == 0;
+    if (!connection) return err_set(err, PAWL_INVALID, "the %s is NULL", sqlite ? "sqlite3 handle" : "PGconn");
+    if (!rt->store->type->tx_apply || strcmp(rt->store->type->scheme, scheme) == 0) return PAWL_OK;
+    return err_set(err, PAWL_MISUSE, "the store is %s, not %s: this call needs a connection to the store's own database", rt->url,
+                   sqlite ? "SQLite" : "PostgreSQL");
+}
+
+pawl_status dispatch_within(runtime *rt, const char *scheme, void *connection, const pawl_task *task, pawl_receipt *receipt,
+                            pawl_error *err)
+{
+    pawl_status kind = dispatch_check_kind(rt, scheme, connection, err);
+    if (kind) return kind;
     if (rt->options.read_only)
         return err_set(err, PAWL_MISUSE, "%s was opened read_only: open it without to change anything", rt->url);
     pawl_body *body;
@@ -321,7 +333,7 @@ pawl_status dispatch_sqlite(runtime *rt, struct sqlite3 *db, const pawl_task *ta
     pawl_op op;
     dispatch_insert(&op, task, body);
     op.audit = audit_of(rt, body);
-    status = apply_sqlite(rt, db, &op, receipt, err);
+    status = apply_within(rt, connection, &op, receipt, err);
     pawl_body_free(&rt->allocator, body);
     return status;
 }

@@ -207,12 +207,13 @@ bool pool_flush(runtime *rt)
 
 /* ---- what nobody begins -------------------------------------------------------------------------------------------------- */
 
-static void recall(pawl_run *run, input ***last)
+/* The core puts each that comes back before the others, so the last of them goes first: `first` begins a chain of inputs that grows at
+ * its front. */
+static void recall(pawl_run *run, input **first)
 {
     run->in.kind = INPUT_RECALLED;
-    run->in.next = NULL;
-    **last = &run->in;
-    *last = &run->in.next;
+    run->in.next = *first;
+    *first = &run->in;
 }
 
 static void back_to_front(pool *p, pawl_run *run)
@@ -223,43 +224,45 @@ static void back_to_front(pool *p, pawl_run *run)
     p->queued++;
 }
 
-static void take_rest(pool *p, worker *w, input ***last)
+static void take_rest(pool *p, worker *w, input **first)
 {
     int next = atomic_exchange(&w->next, POOL_TAKE);
-    for (int i = w->count - 1; i >= next; i--) {
+    for (int i = next; i < w->count; i++)
+        if (!w->runs[i]->is_job) recall(w->runs[i], first);
+    for (int i = w->count - 1; i >= next; i--)
         if (w->runs[i]->is_job) back_to_front(p, w->runs[i]);
-        else recall(w->runs[i], last);
-    }
 }
 
-static void take_tasks(pool *p, input ***last)
+static void take_tasks(pool *p, input **first)
 {
-    for (pawl_run *run; (run = pop(&p->tasks, &p->tasks_last)); p->queued--) recall(run, last);
+    for (pawl_run *run; (run = pop(&p->tasks, &p->tasks_last)); p->queued--) recall(run, first);
 }
 
 /* Under the lock: a worker that has not begun another run since the last look loses the rest, and what it has to report. true: it may
  * yet. */
-static bool look_at_worker(pool *p, worker *w, input ***last)
+static bool look_at_worker(pool *p, worker *w, input **first)
 {
     int next = atomic_load(&w->next), seen = w->seen_next;
     w->seen_next = next;
     if (next >= w->count && !atomic_load(&w->outcomes)) return false;
     if (next != seen) return true;
-    take_rest(p, w, last);
-    input *newest;
-    if ((**last = take_outcomes(w, &newest))) *last = &newest->next;
+    take_rest(p, w, first);
+    input *newest, *oldest = take_outcomes(w, &newest);
+    if (!oldest) return false;
+    newest->next = *first;
+    *first = oldest;
     return false;
 }
 
 /* true: something waits, look again */
-static bool look_at(pool *p, input ***last)
+static bool look_at(pool *p, input **first)
 {
     bool waits = false;
     pthread_mutex_lock(&p->lock);
-    for (int i = 0; i < p->threads_count; i++) waits = look_at_worker(p, &p->threads[i], last) || waits;
+    for (int i = 0; i < p->threads_count; i++) waits = look_at_worker(p, &p->threads[i], first) || waits;
     bool stuck = p->taken == p->seen_taken && p->idle == 0 && p->starting == 0;
     p->seen_taken = p->taken;
-    if (stuck) take_tasks(p, last);
+    if (stuck) take_tasks(p, first);
     int wake = staff(p);
     waits = waits || p->queued > 0;
     pthread_mutex_unlock(&p->lock);
@@ -270,11 +273,11 @@ static bool look_at(pool *p, input ***last)
 input *pool_recall(runtime *rt, int queue)
 {
     pool *p = &rt->pools[queue];
-    input *first = NULL, **last = &first;
+    input *first = NULL;
     pthread_mutex_lock(&p->lock);
-    for (pawl_run *run; (run = pop(&p->new_tasks, &p->new_tasks_last)); p->new_count--) recall(run, &last);
-    take_tasks(p, &last);
-    for (int i = 0; i < p->threads_count; i++) take_rest(p, &p->threads[i], &last);
+    for (int i = 0; i < p->threads_count; i++) take_rest(p, &p->threads[i], &first);
+    take_tasks(p, &first);
+    for (pawl_run *run; (run = pop(&p->new_tasks, &p->new_tasks_last)); p->new_count--) recall(run, &first);
     int wake = staff(p);
     pthread_mutex_unlock(&p->lock);
     for (int i = 0; i < wake; i++) pthread_cond_signal(&p->cond);
@@ -283,10 +286,10 @@ input *pool_recall(runtime *rt, int queue)
 
 input *pool_look(runtime *rt, core_time now)
 {
-    input *first = NULL, **last = &first;
+    input *first = NULL;
     if (now.mono_us < rt->look_us) return NULL;
     bool again = false;
-    for (int i = 0; i < rt->pools_count; i++) again = look_at(&rt->pools[i], &last) || again;
+    for (int i = 0; i < rt->pools_count; i++) again = look_at(&rt->pools[i], &first) || again;
     rt->look_us = again ? now.mono_us + POOL_LATE_US : INT64_MAX;
     return first;
 }

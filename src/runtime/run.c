@@ -308,17 +308,19 @@ static void fill_finish(pawl_run *run, pawl_op *op)
     op->u.finish.run.outcome = PAWL_ATTEMPT_SUCCEEDED;
 }
 
-pawl_status pawl_complete_sqlite(pawl_run *run, struct sqlite3 *db, pawl_outcome *outcome, pawl_error *err)
+static pawl_status complete_within(pawl_run *run, const char *scheme, void *connection, pawl_outcome *outcome, pawl_error *err)
 {
     pawl_status status = check_run(run, err);
     if (status) return status;
-    if (!db || !outcome) return err_set(err, PAWL_INVALID, "%s is NULL", db ? "the outcome" : "the sqlite3 handle");
+    if (!outcome) return err_set(err, PAWL_INVALID, "the outcome is NULL");
     runtime *rt = run->rt;
+    status = dispatch_check_kind(rt, scheme, connection, err);
+    if (status) return status;
     pawl_arena *arena = arena_new(&rt->allocator, 0);
     if (!arena) return no_memory(err);
     pawl_op op;
     fill_finish(run, &op);
-    status = store_tx_apply(rt->store, db, &op, 1, arena, err);
+    status = store_tx_apply(rt->store, connection, &op, 1, arena, err);
     arena_free(arena);
     if (status) return status;
     if (op.result != PAWL_OP_DONE)
@@ -327,4 +329,14 @@ pawl_status pawl_complete_sqlite(pawl_run *run, struct sqlite3 *db, pawl_outcome
     run->completed = true;
     *outcome = (pawl_outcome){.kind = PAWL_RUN_COMPLETED};
     return PAWL_OK;
+}
+
+pawl_status pawl_complete_sqlite(pawl_run *run, struct sqlite3 *db, pawl_outcome *outcome, pawl_error *err)
+{
+    return complete_within(run, "sqlite", db, outcome, err);
+}
+
+pawl_status pawl_complete_pg(pawl_run *run, struct pg_conn *pg, pawl_outcome *outcome, pawl_error *err)
+{
+    return complete_within(run, "postgres", pg, outcome, err);
 }

@@ -222,7 +222,7 @@ struct pawl_run {
     _Atomic int state; /* work_state */
     int64_t began_us;  /* wall */
     bool over;         /* the handler has returned: what is kept can no longer change */
-    bool completed;    /* pawl_complete_sqlite did its part */
+    bool completed;    /* pawl_complete_sqlite or _pg did its part */
     bool is_job;
     core_settled settled;
     int64_t settled_delay_us;
@@ -313,7 +313,10 @@ void ticket_done_all(runtime *rt);
 pawl_status dispatch_one(runtime *rt, const pawl_task *task, pawl_receipt *receipt, pawl_error *err);
 pawl_status dispatch_bulk(runtime *rt, const pawl_task *tasks, size_t n, pawl_receipt *receipts, pawl_error *err);
 pawl_status dispatch_async(runtime *rt, const pawl_task *task, pawl_dispatch_fn done, void *ctx, pawl_error *err);
-pawl_status dispatch_sqlite(runtime *rt, struct sqlite3 *db, const pawl_task *task, pawl_receipt *receipt, pawl_error *err);
+/* In the transaction of the caller's own connection to a store of that kind. */
+pawl_status dispatch_within(runtime *rt, const char *scheme, void *connection, const pawl_task *task, pawl_receipt *receipt,
+                            pawl_error *err);
+pawl_status dispatch_check_kind(const runtime *rt, const char *scheme, const void *connection, pawl_error *err);
 pawl_status dispatch_body(runtime *rt, const pawl_task *task, pawl_body **out, pawl_error *err); /* checked and copied */
 void dispatch_insert(pawl_op *op, const pawl_task *task, pawl_body *body);
 pawl_status dispatch_draw_id(runtime *rt, pawl_id *id, pawl_error *err);

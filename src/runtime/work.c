@@ -226,7 +226,7 @@ static pawl_outcome checked(pawl_run *run, pawl_outcome outcome)
     switch (outcome.kind) {
     case PAWL_RUN_COMPLETED: /* the core finds out whether that transaction was committed */
         if (run->completed) return outcome;
-        return fail(run, "it returned PAWL_RUN_COMPLETED without a successful pawl_complete_sqlite");
+        return fail(run, "it returned PAWL_RUN_COMPLETED without a successful pawl_complete_sqlite or pawl_complete_pg");
     case PAWL_RUN_SNOOZE:
         if (outcome.delay_us < 0) outcome.delay_us = 0;
         return outcome;
