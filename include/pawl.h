@@ -251,8 +251,8 @@ typedef enum pawl_full {
 } pawl_full;
 
 typedef struct pawl_options {
-    /* Where tasks live: `memory:`, `sqlite:PATH` (also `sqlite:///abs/path`). NULL: $PAWL_STORE, then $DATABASE_URL, else
-     * `sqlite:pawl.db`. An empty store, or one that only needs an expanding migration, is migrated at open. */
+    /* Where tasks live: `memory:`, `sqlite:PATH` (also `sqlite:///abs/path`), `postgres://USER@HOST/DATABASE` (also `postgresql://`;
+     * what libpq takes, and pawl_schema=NAME). NULL: $PAWL_STORE, then $DATABASE_URL, else `sqlite:pawl.db`. An empty store, or one that only needs an expanding migration, is migrated at open. */
     const char *store;
     bool no_migrate;    /* refuse to migrate at open: PAWL_SCHEMA instead */
     bool shared_file;   /* the SQLite file is also the program's own database; see pawl_sqlite_prepare */
@@ -341,7 +341,7 @@ typedef enum pawl_outcome_kind {
     PAWL_RUN_FAIL,
     PAWL_RUN_CANCELLED,
     PAWL_RUN_DEFERRED,
-    PAWL_RUN_COMPLETED /* pawl_complete_sqlite was called: the caller's transaction has the say */
+    PAWL_RUN_COMPLETED /* pawl_complete_sqlite or pawl_complete_pg was called: the caller's transaction has the say */
 } pawl_outcome_kind;
 
 /* What a run returns; make it with the functions below. */
@@ -524,6 +524,25 @@ PAWL_API pawl_status pawl_dispatch_sqlite(pawl *p, struct sqlite3 *db, const paw
 /* Inside a run: marks the task as succeeded in the caller's transaction. Return the outcome it gives. After the handler
  * returned, the engine looks: if the transaction was rolled back, the run counts as pawl_retry. */
 PAWL_API pawl_status pawl_complete_sqlite(pawl_run *run, struct sqlite3 *db, pawl_outcome *outcome, pawl_error *err);
+
+/* ---------------------------------------------------------------------------------------------------------------------------
+ * Inside the caller's own PostgreSQL transaction
+ *
+ * The same on `postgres:`, with the program's own PGconn, connected to the same database and inside a transaction:
+ *
+ *     PQexec(pg, "BEGIN");
+ *     ... business writes ...
+ *     pawl_dispatch_pg(p, pg, &task, &receipt, &err);
+ *     PQexec(pg, "COMMIT");
+ *     pawl_committed(p);                          // optional, as above
+ *
+ * A call that fails leaves the transaction as it was (it uses a savepoint). Programs in other languages call the SQL function
+ * pawl_enqueue instead: see docs/postgresql.md.
+ */
+struct pg_conn;
+
+PAWL_API pawl_status pawl_dispatch_pg(pawl *p, struct pg_conn *pg, const pawl_task *task, pawl_receipt *receipt, pawl_error *err);
+PAWL_API pawl_status pawl_complete_pg(pawl_run *run, struct pg_conn *pg, pawl_outcome *outcome, pawl_error *err);
 
 /* Tells the engine that the program committed tasks of its own accord. Never needed for correctness. */
 PAWL_API void pawl_committed(pawl *p);
@@ -856,7 +875,12 @@ typedef struct pawl_checkup {
 PAWL_API pawl_status pawl_examine(const pawl_options *options, pawl_checkup **out, pawl_error *err);
 PAWL_API void pawl_checkup_free(pawl_checkup *checkup);
 
-/* Custom stores: see pawl/store.h. */
+/* Custom stores: see pawl/store.h. `postgres:` is a module that is loaded when a URL asks for it; a program that would rather link it
+ * (libpawl-postgres.a and -lpq) declares and registers what is in there:
+ *
+ *     const struct pawl_store_type *pawl_postgres_store(const char *version);
+ *     pawl_register_store(pawl_postgres_store(PAWL_VERSION), &err);
+ */
 struct pawl_store_type;
 PAWL_API pawl_status pawl_register_store(const struct pawl_store_type *type, pawl_error *err);
 

@@ -112,8 +112,8 @@ typedef enum pawl_op_result {
     PAWL_OP_NOT_FOUND,
     PAWL_OP_CONFLICT,  /* the task's state does not allow it */
     PAWL_OP_COLLISION, /* INSERT: the id is taken, and the caller did not say that it might be */
-    PAWL_OP_FULL, /* INSERT: the queue's depth limit; nothing of the group was stored. out_fence: how many tasks must finish first, if known */
-    PAWL_OP_REFUSED /* the store cannot hold it (a row too large, bytes it cannot keep) */
+    PAWL_OP_FULL,      /* INSERT: the queue's depth limit; nothing of the group was stored */
+    PAWL_OP_REFUSED    /* the store cannot hold it (a row too large, bytes it cannot keep) */
 } pawl_op_result;
 
 /* How an execution ended, for its attempt row. */
@@ -161,6 +161,7 @@ typedef struct pawl_op {
             bool ask_lease;      /* lease it to the batch's node if due, the queue is not paused and nothing forbids */
             bool may_exist;      /* the caller handed the id back after an unknown outcome: EXISTING instead of COLLISION */
             int64_t depth_limit; /* refuse (FULL) if the queue then holds more unfinished tasks than this; 0: none */
+            int64_t missing;     /* answer, if known, to FULL: how many tasks must leave the queue first */
             int group;           /* operations of one batch with the same group > 0 are stored all or none, as far as FULL goes */
         } insert;
         struct {

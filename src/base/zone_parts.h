@@ -48,8 +48,9 @@ typedef struct zone_change {
     int to;
 } zone_change;
 
-/* All that lie in the year of utc_s and two years around it, in order; there are ten. */
-#define ZONE_CHANGES 10
+/* All that belong to the year of utc_s, the four before it and the two after it, in order. A rule can put a change a week outside of
+ * its year, and two changes in another order in each year: four years back, nothing is missing between any two that count. */
+#define ZONE_CHANGES 14
 void zone_rule_changes(const zone_rule *rule, int64_t utc_s, zone_change out[ZONE_CHANGES]);
 
 /* "CET-1CEST,M3.5.0,M10.5.0/3"; NULL, or what is wrong with it. */

@@ -127,7 +127,7 @@ void zone_rule_changes(const zone_rule *rule, int64_t utc_s, zone_change out[ZON
     for (int i = 0; i < ZONE_CHANGES; i++) {
         int to = i % 2;
         const zone_day *d = &rule->sides[to].begins;
-        zone_change change = {day_of(year - 2 + i / 2, d) * DAY_S + d->time_s - rule->sides[!to].offset_s, to};
+        zone_change change = {day_of(year - 4 + i / 2, d) * DAY_S + d->time_s - rule->sides[!to].offset_s, to};
         int k = i;
         for (; k > 0 && before(&change, &out[k - 1]); k--) out[k] = out[k - 1];
         out[k] = change;

@@ -62,8 +62,9 @@ const command commands[] = {
 static cli context;
 
 const opt global_opts[] = {
-    OPTION(OPT_TEXT, "store", &context.store, "URL",
-           "where tasks live: sqlite:PATH or memory: (else $PAWL_STORE, $DATABASE_URL, sqlite:pawl.db)"),
+    OPTION(
+        OPT_TEXT, "store", &context.store, "URL",
+        "where tasks live: sqlite:PATH, postgres://HOST/DATABASE or memory: (else $PAWL_STORE, $DATABASE_URL, sqlite:pawl.db)"),
     OPTION(OPT_FLAG, "json", &context.json, NULL, "answer in JSON"),
     OPTION(OPT_FLAG, "no-color", &context.no_color, NULL, "no colours (also: NO_COLOR in the environment)"),
     OPTION(OPT_FLAG, "help", &context.help, NULL, "explain the command"),

@@ -187,11 +187,12 @@ static bool search_prev(const search *s, int64_t utc_s, cadence_due *due)
 {
     while (utc_s >= 0) {
         zone_span span = zone_at(s->z, utc_s);
-        int64_t at, missing, local = utc_s + span.offset_s, least = span.from_s + span.offset_s;
+        int64_t at, missing, local = utc_s + span.offset_s, begins = span.from_s + span.offset_s;
+        int64_t least = s->first && span.reached_s > begins ? span.reached_s : begins;
         bool any = prev_local(s, local, &at);
-        if (s->first && span.reached_s > least) least = span.reached_s;
-        if (any && at >= least) return found(s, &span, at - span.offset_s, due);
+        if (any && at >= least && at > begins) return found(s, &span, at - span.offset_s, due);
         if (s->run && in_gap(s, &span, &missing)) return found_behind_gap(&span, missing, due);
+        if (any && at >= least) return found(s, &span, at - span.offset_s, due);
         int64_t nothing_after = any ? at - ZONE_OFFSET_LEAST_S : INT64_MIN;
         bool no_repeats = span.from_s <= local - ZONE_OFFSET_MOST_S;
         utc_s = span.from_s - 1;

@@ -97,11 +97,11 @@ static int count_bits(uint64_t set)
 /* The step of a set that begins at 0, has no end before `size` and comes round evenly; 0: it is none. */
 static int even_step(uint64_t set, int size)
 {
-    int n = count_bits(set), step = size / n;
+    int n = count_bits(set);
     uint64_t expected = 0;
     if (n < 2 || size % n) return 0;
-    for (int i = 0; i < size; i += step) expected |= UINT64_C(1) << i;
-    return set == expected ? step : 0;
+    for (int i = 0; i < n; i++) expected |= UINT64_C(1) << (i * (size / n));
+    return set == expected ? size / n : 0;
 }
 
 /* ---- times --------------------------------------------------------------------------------------------------------------------- */

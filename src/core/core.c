@@ -390,6 +390,8 @@ int64_t core_deadline(const core *c)
     return first ? first->at : INT64_MAX;
 }
 
+int64_t core_lease_deadline(const core *c) { return c->lapsed ? 0 : c->deadline_us; }
+
 int64_t engine_backoff(core *c, int tries)
 {
     int64_t most = BACKOFF_FIRST_US << (tries < 7 ? tries : 7);

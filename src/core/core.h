@@ -292,7 +292,8 @@ void core_drain(core *c, core_time now);        /* start nothing more; CORE_DRAI
 void core_stop(core *c, core_time now, int64_t grace_us, int64_t patience_us); /* CORE_STOPPED follows */
 void core_tick(core *c, core_time now);
 
-int64_t core_deadline(const core *c); /* mono; INT64_MAX: none */
+int64_t core_deadline(const core *c);       /* mono; INT64_MAX: none */
+int64_t core_lease_deadline(const core *c); /* mono: nothing may begin from then on */
 
 /* ---- looking -------------------------------------------------------------------------------------------------------------------------- */
 

@@ -165,7 +165,8 @@ struct core {
     core_call renew;
     core_timer renew_timer, deadline_timer;
     int64_t deadline_us;    /* past it nothing starts; 0: no lease was ever granted */
-    int64_t renewed_us;     /* when the last good renewal was sent */
+    int64_t renewed_us;     /* when what last renewed the lease was sent: a grant, too */
+    int64_t asked_us;       /* when the last good renewal proper was sent */
     int64_t renew_again_us; /* not before, after a failed one */
     bool lapsed;            /* the deadline passed while tasks were held */
     int64_t trouble_us;     /* when the store last failed us; INT64_MIN: never */

@@ -120,6 +120,7 @@ static void send_membership(core *c)
 
 /* ---- the lease ---------------------------------------------------------------------------------------------------------------------- */
 
+/* Grants renew, too, so a busy node needs no renewals of its own; but whoever watches a victim does, or it would never rescue it. */
 void lease_plan(core *c)
 {
     bool needed = c->node && (c->held > 0 || c->victims_count > 0);
@@ -128,7 +129,7 @@ void lease_plan(core *c)
         engine_timer_off(c, &c->deadline_timer);
         return;
     }
-    int64_t at = c->renewed_us + third(c);
+    int64_t at = (c->victims_count > 0 ? c->asked_us : c->renewed_us) + third(c);
     if (at < c->renew_again_us) at = c->renew_again_us;
     if (!heap_has(&c->renew_timer.node) || c->renew_timer.node.at != at) engine_timer(c, &c->renew_timer, at);
     if (c->held > 0 && !c->lapsed) engine_timer(c, &c->deadline_timer, c->deadline_us);
@@ -197,6 +198,7 @@ void lease_renewed(core *c)
         lease_node_dead(c);
         return;
     }
+    c->asked_us = c->renew.sent_us;
     lease_granted(c, c->renew.sent_us);
     compare_counts(c);
     claim_news(c, &c->renew.u.renewal.news);

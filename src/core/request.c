@@ -280,7 +280,7 @@ static int64_t room_at(const core_request *r)
 {
     int64_t missing = 1;
     for (int i = 0; i < r->count; i++)
-        if (r->ops[i].result == PAWL_OP_FULL && r->ops[i].out_fence > missing) missing = r->ops[i].out_fence;
+        if (r->ops[i].result == PAWL_OP_FULL && r->ops[i].u.insert.missing > missing) missing = r->ops[i].u.insert.missing;
     return r->room_seq + missing;
 }
 

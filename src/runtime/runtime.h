@@ -423,7 +423,8 @@ struct runtime {
     core_call *direct_calls[CORE_CALL_KINDS + LANES_MAX];
     int direct_count;
     pool *dirty_pools;
-    int64_t look_us; /* pool_look; INT64_MAX: not */
+    int64_t look_us;                /* pool_look; INT64_MAX: not */
+    _Atomic int64_t lease_until_us; /* written by the driver: workers begin nothing from then on */
     bool stops_dirty;
     list tickets, callbacks_waiting;
     ticket *answered, **answered_last;

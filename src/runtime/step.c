@@ -150,6 +150,7 @@ void step_inputs(runtime *rt, input *in)
     do {
         carry_out(rt);
         storeq_flush(rt);
+        atomic_store_explicit(&rt->lease_until_us, core_lease_deadline(rt->core), memory_order_relaxed);
     } while (!pool_flush(rt));
     wake_sleepers(rt);
     ticket_flush(rt);

@@ -283,10 +283,19 @@ static void hook_failed(const pawl_run *run, const char *hook)
     log_line(&run->rt->log, PAWL_WARN, "%s of \"%s\" returned false for task %s", hook, run->def->h.type, id);
 }
 
+/* It was cancelled meanwhile, or the lease is over: this process may have been stopped for long, and the engine not know it yet. */
+static bool may_not_begin(const pawl_run *run)
+{
+    runtime *rt = run->rt;
+    if (atomic_load_explicit(&run->stop, memory_order_relaxed) != PAWL_GO_ON) return true;
+    return rt->loop.threaded &&
+           rt->clock.boot_us(rt->clock.ctx) >= atomic_load_explicit(&rt->lease_until_us, memory_order_relaxed);
+}
+
 static void execute(pawl_run *run, runtime *outside)
 {
     const pawl_handler *h = &run->def->h;
-    if (atomic_load_explicit(&run->stop, memory_order_relaxed) != PAWL_GO_ON) { /* it was cancelled, or the lease is gone */
+    if (may_not_begin(run)) {
         work_inside = outside;
         run->in.kind = INPUT_RECALLED;
         pool_report(run);

@@ -432,7 +432,7 @@ static void carry_out(change *c, int i, mem_prep *p)
             break;
         }
         op->result = PAWL_OP_FULL;
-        op->out_fence = c->members[i].missing;
+        op->u.insert.missing = c->members[i].missing;
         break;
     case PAWL_OP_START: start(c, op); break;
     case PAWL_OP_FINISH: finish(c, op, p); break;

@@ -73,8 +73,8 @@ static pawl_status not_loaded(const module *m, const char *path, pawl_error *err
 {
     const char *why = dlerror();
     if (why && strstr(why, m->library))
-        return err_set(err, PAWL_UNSUPPORTED, "cannot open a store of kind %s: %s is missing; install Debian's package %s", m->scheme, m->library,
-                       m->package);
+        return err_set(err, PAWL_UNSUPPORTED, "cannot open a store of kind %s: %s is missing; install Debian's package %s",
+                       m->scheme, m->library, m->package);
     return err_set(err, PAWL_UNSUPPORTED, "cannot load \"%s\": %s", path, why ? why : "no reason given");
 }
 
@@ -82,10 +82,11 @@ static pawl_status load(const module *m, const pawl_store_type **out, pawl_error
 {
     char path[PATH_MAX];
     if (!find_file(m, path))
-        return err_set(err, PAWL_UNSUPPORTED,
-                       "cannot open a store of kind %s: its module %s is not in %s, nor beside the program; install it (building it needs "
-                       "Debian's package libpq-dev), or name its folder in PAWL_MODULES",
-                       m->scheme, m->file, PAWL_MODULE_DIR);
+        return err_set(
+            err, PAWL_UNSUPPORTED,
+            "cannot open a store of kind %s: its module %s is not in %s, nor beside the program; install it (building it needs "
+            "Debian's package libpq-dev), or name its folder in PAWL_MODULES",
+            m->scheme, m->file, PAWL_MODULE_DIR);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) return not_loaded(m, path, err);
     const pawl_store_type *(*hand_over)(const char *version);
@@ -93,7 +94,8 @@ static pawl_status load(const module *m, const pawl_store_type **out, pawl_error
     *out = hand_over ? hand_over(PAWL_VERSION) : NULL;
     if (*out && (*out)->version == PAWL_STORE_VERSION) return PAWL_OK;
     dlclose(handle);
-    return err_set(err, PAWL_UNSUPPORTED, "cannot use \"%s\": it is of another version of pawl than this program (%s)", path, PAWL_VERSION);
+    return err_set(err, PAWL_UNSUPPORTED, "cannot use \"%s\": it is of another version of pawl than this program (%s)", path,
+                   PAWL_VERSION);
 }
 
 pawl_status module_find(const char *scheme, size_t len, const pawl_store_type **out, pawl_error *err)

@@ -8,9 +8,10 @@ static pawl_status find_type(const char *url, const pawl_store_type **out, pawl_
 {
     size_t len = url ? strcspn(url, ":") : 0;
     if (len == 0 || url[len] != ':')
-        return err_set(err, PAWL_INVALID,
-                       "cannot open store \"%s\": its URL must begin with a kind; write sqlite:PATH, postgres://HOST/DATABASE or memory:",
-                       url ? url : "");
+        return err_set(
+            err, PAWL_INVALID,
+            "cannot open store \"%s\": its URL must begin with a kind; write sqlite:PATH, postgres://HOST/DATABASE or memory:",
+            url ? url : "");
     pawl_status status = registry_find(url, len, out, err);
     if (status != PAWL_NOT_FOUND) return status;
     return err_set(err, PAWL_UNSUPPORTED,

@@ -98,9 +98,9 @@ static void who_renews_is_not_rescued(void **state)
     renewal_of_news = 1;
     drive_start(d);
     drive_dispatch(d, "t", NULL, 0);
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 20; i++) {
         renewal_of_news++;
-        drive_advance(d, 10 * PAWL_SECOND);
+        drive_advance(d, 5 * PAWL_SECOND);
     }
     assert_int_equal(d->calls[CORE_RESCUE], 0);
     first_of_news = 1008; /* eight of them, and eight others for whom there is no room yet */
@@ -111,6 +111,27 @@ static void who_renews_is_not_rescued(void **state)
     d->meddle = NULL;
     drive_answer_held(d, 0, true, PAWL_OK);
     drive_end(d, 0, ok);
+}
+
+/* One that gets leases all the time needs no renewals for itself, but makes them for the sake of others. */
+static void a_busy_node_rescues(void **state)
+{
+    drive *d = drive_begin(state, (core_config){0}, (core_queue_config){.workers = 1});
+    d->meddle = invent_news;
+    d->hold = 1u << CORE_RESCUE;
+    proven = false;
+    first_of_news = 1000;
+    renewal_of_news = 1;
+    drive_start(d);
+    for (int i = 0; i < 25; i++) {
+        drive_dispatch(d, "t", NULL, 0);
+        drive_end(d, 0, ok);
+        drive_advance(d, PAWL_SECOND);
+    }
+    assert_int_equal(d->held_count, 1);
+    d->hold = 0;
+    d->meddle = NULL;
+    drive_answer_held(d, 0, true, PAWL_OK);
 }
 
 /* ---- reconciliation ---- */
@@ -446,6 +467,7 @@ int main(void)
         TEST(many_leases_of_the_dead_are_freed_in_pages),
         TEST(more_dead_nodes_than_fit_wait_their_turn),
         TEST(who_renews_is_not_rescued),
+        TEST(a_busy_node_rescues),
         TEST(many_unknown_leases_are_given_back_in_turns),
         TEST(a_lost_lease_is_noticed_also_with_progress_under_way),
         TEST(an_outcome_is_offered_also_by_a_node_that_was_declared_dead),

@@ -162,6 +162,12 @@ static void notes_say_where_it_bites(void **state)
     assert_int_equal(due.offset_s, 7200);
     assert_true(cadence_prev(&c, z, us("2026-03-29T12:00:00Z"), &due));
     assert_int_equal(due.note, DUE_MOVED);
+    cadence more = cron("*/30 2,3 * * *"); /* 3:00 is asked for as well */
+    assert_true(cadence_next(&more, z, us("2026-03-28T12:00:00Z"), &due));
+    assert_int_equal(due.note, DUE_MOVED);
+    assert_true(cadence_prev(&more, z, us("2026-03-29T01:00:01Z"), &due));
+    assert_int_equal(due.note, DUE_MOVED);
+    assert_int_equal(due.missing_s * PAWL_SECOND, us("2026-03-29T02:00:00Z"));
     assert_true(cadence_next(&c, z, us("2026-10-24T12:00:00Z"), &due));
     assert_int_equal(due.note, DUE_FIRST_OF_TWO);
     c.overlap = OVERLAP_BOTH;

@@ -218,6 +218,29 @@ static void rules_of_every_form(void **state)
     expect_span("IST-1GMT0,M10.5.0,M3.5.0/1", "2026-06-01T00:00:00Z", 3600, "2026-03-29T01:00:00Z", "2026-10-25T01:00:00Z");
 }
 
+/* A span is the same wherever in it one asks, also where the year's changes lie at its turn, or outside of it. */
+static void spans_do_not_depend_on_who_asks(void **state)
+{
+    (void)state;
+    static const char *const rules[] = {"XXX1EDT8,00,J365/23",        "AAA-14BBB12,J1/-167,365/167",
+                                        "AAA0BBB12,J2/0,J2/0",        "AAA12BBB-13,M1.1.1/-100,M12.5.0/100",
+                                        "AAA0BBB-24,J365/167,0/-167", "CET-1CEST,M3.5.0,M10.5.0/3"};
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        zone *z = ruled(rules[i]);
+        for (int64_t t = at("2001-01-01T00:00:00Z"); t < at("2013-01-01T00:00:00Z");) {
+            zone_span first = zone_at(z, t);
+            assert_int_equal(first.from_s <= t, true);
+            for (int64_t inside = first.from_s; inside < first.until_s; inside += 40000) {
+                zone_span again = zone_at(z, inside);
+                assert_memory_equal(&again.from_s, &first.from_s, 3 * sizeof first.from_s); /* from, until, reached */
+                assert_int_equal(again.offset_s, first.offset_s);
+            }
+            t = first.until_s;
+        }
+        zone_free(z);
+    }
+}
+
 /* Summer time through the whole year: its end and its next beginning are one moment. */
 static void a_rule_may_leave_no_winter(void **state)
 {
@@ -632,6 +655,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(local_times_in_gaps_and_overlaps),
         cmocka_unit_test(changes_that_follow_each_other_closely),
         cmocka_unit_test(rules_of_every_form),
+        cmocka_unit_test(spans_do_not_depend_on_who_asks),
         cmocka_unit_test(a_rule_may_leave_no_winter),
         cmocka_unit_test(a_zone_of_one_rule),
         cmocka_unit_test(rules_that_are_none),

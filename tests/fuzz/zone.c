@@ -22,6 +22,9 @@ static void spans(const zone *z, int64_t utc_s, int64_t until_s)
         HOLDS(span.from_s <= utc_s && utc_s < span.until_s && span.from_s >= ZONE_FIRST_S && span.until_s <= ZONE_LAST_S);
         HOLDS(span.offset_s >= ZONE_OFFSET_LEAST_S && span.offset_s <= ZONE_OFFSET_MOST_S);
         HOLDS(strlen(span.abbreviation) < 4096);
+        zone_span end = zone_at(z, span.until_s - 1);
+        HOLDS(end.from_s == span.from_s && end.until_s == span.until_s && end.reached_s == span.reached_s &&
+              end.offset_s == span.offset_s);
         if (span.from_s > ZONE_FIRST_S) HOLDS(zone_at(z, span.from_s - 1).until_s == span.from_s);
         if (span.from_s > ZONE_FIRST_S + 200000 && span.until_s < ZONE_LAST_S - 200000)
             local(z, span.from_s), local(z, span.until_s - 1);

@@ -149,7 +149,8 @@ static int self_test(void)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: model_test memory|sqlite|postgres [seeds] [first seed] | memory|sqlite|postgres replay FILE | self\n");
+    fprintf(stderr,
+            "usage: model_test memory|sqlite|postgres [seeds] [first seed] | memory|sqlite|postgres replay FILE | self\n");
     return 2;
 }
 

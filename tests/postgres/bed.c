@@ -92,11 +92,13 @@ void bed_empty(const char *schema)
     PGconn *pg = bed_connect(NULL);
     if (bed_int(pg, "SELECT count(*) FROM pg_class WHERE oid = to_regclass('\"%s\".pawl_oplog')", schema)) {
         bed_exec(pg, "SET search_path = \"%s\"", schema);
-        bed_exec(pg, "DELETE FROM pawl_body; DELETE FROM pawl_live; DELETE FROM pawl_leased; DELETE FROM pawl_done; DELETE FROM pawl_failed;"
-                     "DELETE FROM pawl_attempt; DELETE FROM pawl_runlog; DELETE FROM pawl_audit; DELETE FROM pawl_key; DELETE FROM pawl_queue;"
-                     "DELETE FROM pawl_count; DELETE FROM pawl_born; DELETE FROM pawl_rollup; DELETE FROM pawl_node; DELETE FROM pawl_lane;"
-                     "DELETE FROM pawl_oplog; DELETE FROM pawl_meta WHERE key = 'audit_cut_us'; SELECT setval('pawl_drawn', 1);"
-                     "UPDATE pawl_number SET node = 0, floor_ms = 0, ceiling_ms = 0 WHERE ceiling_ms > 0 OR node > 0");
+        bed_exec(
+            pg,
+            "DELETE FROM pawl_body; DELETE FROM pawl_live; DELETE FROM pawl_leased; DELETE FROM pawl_done; DELETE FROM pawl_failed;"
+            "DELETE FROM pawl_attempt; DELETE FROM pawl_runlog; DELETE FROM pawl_audit; DELETE FROM pawl_key; DELETE FROM pawl_queue;"
+            "DELETE FROM pawl_count; DELETE FROM pawl_born; DELETE FROM pawl_rollup; DELETE FROM pawl_node; DELETE FROM pawl_lane;"
+            "DELETE FROM pawl_oplog; DELETE FROM pawl_meta WHERE key = 'audit_cut_us'; SELECT setval('pawl_drawn', 1);"
+            "UPDATE pawl_number SET node = 0, floor_ms = 0, ceiling_ms = 0 WHERE ceiling_ms > 0 OR node > 0");
     }
     PQfinish(pg);
 }

@@ -42,6 +42,7 @@ logging_collector = off
 log_min_messages = warning
 autovacuum_naptime = 5s
 CONF
+    sed -i '1i local all locked scram-sha-256' "$where/data/pg_hba.conf" # the one role that needs a password
     as_user "$bin/pg_ctl" -D "$where/data" -l "$where/server.log" -w -t 60 start >/dev/null ||
         { cat "$where/server.log" >&2; exit 1; }
 }

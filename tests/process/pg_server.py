@@ -30,7 +30,8 @@ class Server:
         subprocess.run([SCRIPT, "start", self.folder], check=True, env=ENVIRONMENT, stdin=subprocess.DEVNULL,
                        stdout=subprocess.DEVNULL)
         self.where = self.read("where")
-        self.bin = subprocess.run(["pg_config", "--bindir"], check=True, capture_output=True, text=True).stdout.strip()
+        with open(f"{self.where}/data/postmaster.opts", encoding="utf-8") as file:
+            self.bin = os.path.dirname(file.read().split()[0])
 
     def read(self, name):
         with open(os.path.join(self.folder, name), encoding="utf-8") as file:

@@ -22,7 +22,7 @@ def hold_tasks(node, count):
     """The ids of tasks that the node runs until it is told to stop."""
     for _ in range(count):
         node.tell("dispatch hold")
-    return [node.expect(e="start")["id"] for _ in range(count)]
+    return [node.expect(e="start", type="hold")["id"] for _ in range(count)]
 
 
 def now_us():
@@ -92,6 +92,6 @@ def after_outage(nodes, server):
 
 with pg_server.nodes() as (found, pg):
     after_kill(found, 0)
-    after_kill(found, 1)
     after_stop(found)
     after_outage(found, pg)
+    after_kill(found, 1)

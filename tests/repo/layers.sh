@@ -20,7 +20,7 @@ declare -A uses=(
     [server]="server http handlers runtime store core base"
     [cli]="cli server http handlers runtime store core base"
 )
-generated=" sqlite_sql.h "
+generated=" sqlite_sql.h postgres_sql.h "
 
 # "file:header" for every quoted include of src/.
 while IFS=: read -r file header; do
@@ -33,7 +33,7 @@ while IFS=: read -r file header; do
     esac
 done < <(grep -rHoE '^ *# *include +"[^"]+"' src --include='*.[ch]' | sed -E 's/: *# *include +"([^"]+)"/:\1/')
 
-# System headers that core must not see, and SQLite outside of its store.
+# System headers that core must not see, and databases outside of their stores.
 while IFS=: read -r file header; do
     say "$file includes <$header>: core does no I/O, takes no locks and reads no clock"
 done < <(grep -rHoE '^ *# *include +<(pthread|time|unistd|fcntl|poll|signal|errno|threads|stdatomic|semaphore|sqlite3|sys/[a-z]+)\.h>' \
@@ -44,6 +44,10 @@ done < <(grep -rnE '\b(printf|fprintf|vfprintf|dprintf|puts|fputs|fopen|perror|m
 while IFS= read -r file; do
     say "$file includes <sqlite3.h>: only src/store/sqlite may"
 done < <(grep -rlE '^ *# *include +<sqlite3\.h>' src --include='*.[ch]' | grep -v '^src/store/sqlite/' || true)
+
+while IFS= read -r file; do
+    say "$file includes <libpq-fe.h>: only src/store/postgres may"
+done < <(grep -rlE '^ *# *include +<libpq-fe\.h>' src --include='*.[ch]' | grep -v '^src/store/postgres/' || true)
 
 # The public headers stand alone.
 while IFS=: read -r file header; do

@@ -430,7 +430,8 @@ static void worker_comes(sim *s, void *arg, int64_t turn)
 {
     sim_run *run = arg;
     if (run->ended || run->turn != turn) return;
-    if (run->told || !worker_free(run) || chance(s, 200)) recall(run);
+    bool late = node_time(run->node).mono_us >= core_lease_deadline(run->node->core);
+    if (run->told || late || !worker_free(run) || chance(s, 200)) recall(run);
     else begin_run(run);
 }
 

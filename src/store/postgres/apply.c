@@ -74,7 +74,8 @@ bool pg_call_again(pg_store *s, conn *c, int *tries)
 /* About the data of some operation, and not about the store. */
 static bool is_about_data(const conn *c)
 {
-    return (strncmp(c->code, "22", 2) == 0 || strncmp(c->code, "23", 2) == 0 || strncmp(c->code, "54", 2) == 0) && c->status != PAWL_UNKNOWN;
+    return (strncmp(c->code, "22", 2) == 0 || strncmp(c->code, "23", 2) == 0 || strncmp(c->code, "54", 2) == 0) &&
+           c->status != PAWL_UNKNOWN;
 }
 
 /* ---- hunting ------------------------------------------------------------------------------------------------------------- */
@@ -122,7 +123,8 @@ static PGresult *persist(pg_store *s, conn *c, flat *f, const apply_call *call, 
 
 static pawl_status odd_receipt(const pawl_batch *batch, pawl_error *err)
 {
-    return err_set(err, PAWL_INTERNAL, "cannot apply batch %lld of node %lld, lane %d: its receipt is not that of the batch before",
+    return err_set(err, PAWL_INTERNAL,
+                   "cannot apply batch %lld of node %lld, lane %d: its receipt is not that of the batch before",
                    (long long)batch->number, (long long)batch->node, batch->lane);
 }
 

@@ -39,6 +39,9 @@ SELECT removed, expiring, more, next_us, drop_day FROM @.pawl_sweep($1, $2, $3, 
 -- name: days
 SELECT @.pawl_days($1, $2);
 
+-- name: drop_day
+SELECT @.pawl_drop_day($1);
+
 -- name: day_forget
 DELETE FROM @.pawl_day WHERE day = $1;
 

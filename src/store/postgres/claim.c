@@ -10,8 +10,33 @@
 static const char what[] = "claim tasks in";
 
 enum { /* columns of the answer */
-    WANT, ID, FENCE, RUN_AT, RUNS, FAILURES, RESCUES, INTERRUPTIONS, CLASS, NOT_STARTED, TYPE, QUEUE, CREATED, PRIORITY, AUDIT, TENANT,
-    MAX_ATTEMPTS, TIMEOUT, RETRY_OF, KEY, CONTENT_TYPE, CREATED_BY, TRACEPARENT, HEADERS, RATE_KEY, PAYLOAD, NEWS
+       WANT,
+       ID,
+       FENCE,
+       RUN_AT,
+       RUNS,
+       FAILURES,
+       RESCUES,
+       INTERRUPTIONS,
+       CLASS,
+       NOT_STARTED,
+       TYPE,
+       QUEUE,
+       CREATED,
+       PRIORITY,
+       AUDIT,
+       TENANT,
+       MAX_ATTEMPTS,
+       TIMEOUT,
+       RETRY_OF,
+       KEY,
+       CONTENT_TYPE,
+       CREATED_BY,
+       TRACEPARENT,
+       HEADERS,
+       RATE_KEY,
+       PAYLOAD,
+       NEWS
 };
 
 typedef struct claiming {
@@ -19,8 +44,8 @@ typedef struct claiming {
     conn *c;
     pawl_claim *call;
     pawl_arena *arena;
-    int32_t *queues;  /* by want */
-    uint64_t *types;  /* by want: which types, as one number */
+    int32_t *queues; /* by want */
+    uint64_t *types; /* by want: which types, as one number */
 } claiming;
 
 /* ---- asking -------------------------------------------------------------------------------------------------------------- */
@@ -51,19 +76,18 @@ static bool fetch_names(claiming *k)
     return pg_names_fetch(&k->s->names, k->c, texts, count);
 }
 
-#define EACH_WANT(oid, write)                                  \
-    do {                                                       \
-        pg_array_begin(p, oid);                                   \
-        for (int i = 0; i < call->wants_count; i++) {          \
-            const pawl_want *w = &call->wants[i];              \
-            (void)w;                                           \
-            write;                                             \
-        }                                                      \
-        pg_array_end(p);                                          \
+#define EACH_WANT(oid, write)                         \
+    do {                                              \
+        pg_array_begin(p, oid);                       \
+        for (int i = 0; i < call->wants_count; i++) { \
+            const pawl_want *w = &call->wants[i];     \
+            (void)w;                                  \
+            write;                                    \
+        }                                             \
+        pg_array_end(p);                              \
     } while (0)
 
-#define EACH_TYPE(write)                                                                  \
-    EACH_WANT(OID_INT4, for (int t = 0; t < w->types_count && !w->any_type; t++) write)
+#define EACH_TYPE(write) EACH_WANT(OID_INT4, for (int t = 0; t < w->types_count && !w->any_type; t++) write)
 
 static void put_wants(claiming *k, params *p)
 {
@@ -89,15 +113,15 @@ typedef struct known_lane {
     ready_lane lane;
 } known_lane;
 
-#define EACH_LANE(oid, write)                                  \
-    do {                                                       \
-        pg_array_begin(p, oid);                                   \
-        for (int i = 0; i < count; i++) {                      \
-            const ready_lane *l = &known[i].lane;              \
-            (void)l;                                           \
-            write;                                             \
-        }                                                      \
-        pg_array_end(p);                                          \
+#define EACH_LANE(oid, write)                     \
+    do {                                          \
+        pg_array_begin(p, oid);                   \
+        for (int i = 0; i < count; i++) {         \
+            const ready_lane *l = &known[i].lane; \
+            (void)l;                              \
+            write;                                \
+        }                                         \
+        pg_array_end(p);                          \
     } while (0)
 
 /* With the clock of a test everything is found anew: it may go anywhere. */

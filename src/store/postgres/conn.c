@@ -16,7 +16,7 @@
 
 #define CONNECT_US (10 * PAWL_SECOND)
 #define BACKOFF_US (50 * PAWL_MILLISECOND)
-#define BACKOFF_MAX_US (2 * PAWL_SECOND)
+#define BACKOFF_MAX_US (2 * PAWL_SECOND) /* and a twelfth of the lease: after an outage all are back before anybody may rescue */
 
 int64_t pg_mono_us(void)
 {
@@ -33,11 +33,11 @@ static pawl_status status_of(const char *code)
         const char *code; /* or how it begins */
         pawl_status status;
     } table[] = {
-        {"28", PAWL_DENIED},         {"42501", PAWL_DENIED},      {"3D000", PAWL_NOT_FOUND},   {"0A000", PAWL_UNSUPPORTED},
-        {"42P01", PAWL_SCHEMA},      {"42883", PAWL_SCHEMA},      {"3F000", PAWL_SCHEMA},      {"42703", PAWL_SCHEMA},
-        {"42704", PAWL_SCHEMA},      {"PW003", PAWL_UNSUPPORTED}, {"PW", PAWL_UNAVAILABLE},    {"XX001", PAWL_CORRUPT},
-        {"XX002", PAWL_CORRUPT},     {"22", PAWL_INTERNAL},       {"23", PAWL_INTERNAL},       {"42", PAWL_INTERNAL},
-        {"26", PAWL_UNSUPPORTED},    {"54", PAWL_INTERNAL},       {"XX", PAWL_INTERNAL},
+        {"28", PAWL_DENIED},         {"42501", PAWL_DENIED},      {"3D000", PAWL_NOT_FOUND}, {"0A000", PAWL_UNSUPPORTED},
+        {"42P01", PAWL_SCHEMA},      {"42883", PAWL_SCHEMA},      {"3F000", PAWL_SCHEMA},    {"42703", PAWL_SCHEMA},
+        {"42704", PAWL_SCHEMA},      {"PW003", PAWL_UNSUPPORTED}, {"PW", PAWL_UNAVAILABLE},  {"XX001", PAWL_CORRUPT},
+        {"XX002", PAWL_CORRUPT},     {"22", PAWL_INTERNAL},       {"23", PAWL_INTERNAL},     {"42", PAWL_INTERNAL},
+        {"08P01", PAWL_UNSUPPORTED}, {"26", PAWL_UNSUPPORTED},    {"54", PAWL_INTERNAL},     {"XX", PAWL_INTERNAL},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (strncmp(code, table[i].code, strlen(table[i].code)) == 0) return table[i].status;
@@ -51,11 +51,11 @@ static void copy_line(char *to, size_t size, const char *text)
     snprintf(to, size, "%.*s", (int)strcspn(text, "\n"), text);
 }
 
+/* Five characters with a digit among them: FATAL is none. */
 static bool is_code(const char *at)
 {
-    for (int i = 0; i < 5; i++)
-        if (!((at[i] >= '0' && at[i] <= '9') || (at[i] >= 'A' && at[i] <= 'Z'))) return false;
-    return at[5] == ':' && at[6] == ' ';
+    static const char digits[] = "0123456789", letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    return strspn(at, letters) == 5 && strcspn(at, digits) < 5 && at[5] == ':' && at[6] == ' ';
 }
 
 /* With verbose errors the text says "FATAL:  28P01: password ...". */
@@ -93,7 +93,8 @@ static const char *advice(const conn *c)
     case PAWL_SCHEMA: return "; its schema is not what this program knows: see `pawl migrate status`";
     case PAWL_UNAVAILABLE: return strcmp(c->code, "53100") == 0 ? "; make room on the server's disk" : "";
     case PAWL_UNSUPPORTED:
-        if (c->code[0] == '2') return "; if a pooling proxy is in between, add pawl_proxy=on to the URL";
+        if (c->code[0] == '2' || strcmp(c->code, "08P01") == 0)
+            return "; if a pooling proxy is in between, add pawl_proxy=on to the URL";
         return strcmp(c->code, "PW003") == 0 ? "; set default_transaction_isolation to read committed for the role" : "";
     default: return "";
     }
@@ -114,8 +115,8 @@ static bool session_options(buf *b, const pg_url *u, const pawl_store_options *o
 {
     int64_t lock_ms = (o->lock_wait_us > 0 ? o->lock_wait_us : 5 * PAWL_SECOND) / 1000;
     buf_str(b, u->options);
-    buf_fmt(b, " -c statement_timeout=%lld -c lock_timeout=%lld -c idle_in_transaction_session_timeout=%lld", (long long)call_us / 1000,
-            (long long)lock_ms, (long long)call_us / 1000);
+    buf_fmt(b, " -c statement_timeout=%lld -c lock_timeout=%lld -c idle_in_transaction_session_timeout=%lld",
+            (long long)call_us / 1000, (long long)lock_ms, (long long)call_us / 1000);
     return buf_str(b, " -c default_transaction_isolation=read\\ committed -c default_transaction_read_only=off"
                       " -c default_transaction_deferrable=off -c client_connection_check_interval=2000 -c jit=off");
 }
@@ -150,8 +151,10 @@ pawl_status pg_link_init(pg_link *l, const pawl_allocator *a, const pawl_store_o
     if (status) return status;
     int64_t lock_us = o->lock_wait_us > 0 ? o->lock_wait_us : 5 * PAWL_SECOND;
     l->call_us = 3 * lock_us > 15 * PAWL_SECOND ? 3 * lock_us : 15 * PAWL_SECOND;
+    l->backoff_us = o->lease_us > 0 && o->lease_us / 12 < BACKOFF_MAX_US ? o->lease_us / 12 : BACKOFF_MAX_US;
     bool whole = true;
-    for (int i = 0; i < SQL_COUNT && whole; i++) whole = (l->sql[i] = with_schema(a, pg_statement_texts[i], l->url.schema)) != NULL;
+    for (int i = 0; i < SQL_COUNT && whole; i++)
+        whole = (l->sql[i] = with_schema(a, pg_statement_texts[i], l->url.schema)) != NULL;
     if (whole && !l->url.proxy) {
         buf b;
         buf_init(&b, a, 4096);
@@ -176,8 +179,11 @@ void pg_link_done(pg_link *l)
 /* What comes before dbname can be changed by the URL, what comes behind it cannot. */
 void pg_link_keywords(const pg_link *l, const char *words[CONNECT_WORDS], const char *values[CONNECT_WORDS])
 {
-    static const char *const defaults[][2] = {{"fallback_application_name", "pawl"}, {"keepalives_idle", "10"}, {"keepalives_interval", "5"},
-                                              {"keepalives_count", "3"},             {"tcp_user_timeout", "20000"}};
+    static const char *const defaults[][2] = {{"fallback_application_name", "pawl"},
+                                              {"keepalives_idle", "10"},
+                                              {"keepalives_interval", "5"},
+                                              {"keepalives_count", "3"},
+                                              {"tcp_user_timeout", "20000"}};
     int n = 0;
     for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++, n++) {
         words[n] = defaults[i][0];
@@ -259,18 +265,24 @@ static bool suits(conn *c)
         snprintf(why, sizeof why, "the database's encoding is %s, and pawl needs UTF8; create a database with that", encoding);
         note(c, PAWL_UNSUPPORTED, NULL, why);
     } else if (c->link->needs_primary && standby && strcmp(standby, "on") == 0) {
-        note(c, PAWL_UNAVAILABLE, NULL, "the server is a replica, and tasks can be kept on the primary only; name that one, or several "
-                                        "hosts with target_session_attrs=read-write");
+        note(c, PAWL_UNAVAILABLE, NULL,
+             "the server is a replica, and tasks can be kept on the primary only; name that one, or several "
+             "hosts with target_session_attrs=read-write");
     } else {
         return true;
     }
     return false;
 }
 
+static int64_t until(const conn *c, int64_t most_us)
+{
+    return pg_mono_us() + (c->limit_us && c->limit_us < most_us ? c->limit_us : most_us);
+}
+
 static bool attempt(conn *c)
 {
     const char *words[CONNECT_WORDS], *values[CONNECT_WORDS];
-    int64_t until_us = pg_mono_us() + CONNECT_US;
+    int64_t until_us = until(c, CONNECT_US);
     pg_link_keywords(c->link, words, values);
     c->pg = PQconnectStartParams(words, values, 1);
     PostgresPollingStatusType state = c->pg && PQstatus(c->pg) != CONNECTION_BAD ? PGRES_POLLING_WRITING : PGRES_POLLING_FAILED;
@@ -311,7 +323,7 @@ static void note_attempt(conn *c, bool good)
     pthread_mutex_lock(&l->lock);
     l->tries = good ? 0 : l->tries + 1;
     int64_t wait_us = BACKOFF_US << (l->tries < 8 ? l->tries : 8);
-    if (wait_us > BACKOFF_MAX_US) wait_us = BACKOFF_MAX_US;
+    if (wait_us > l->backoff_us) wait_us = l->backoff_us;
     l->closed_until_us = good ? 0 : pg_mono_us() + wait_us / 2 + (int64_t)((uint64_t)random() % (uint64_t)(wait_us / 2));
     if (!good) {
         l->status = c->status;
@@ -380,6 +392,7 @@ static void lost(conn *c, bool in_time, bool writes)
     char why[300];
     copy_line(why, sizeof why, !in_time ? "the server did not answer in time" : PQerrorMessage(c->pg));
     note(c, writes ? PAWL_UNKNOWN : PAWL_UNAVAILABLE, NULL, why[0] ? why : "the connection was lost");
+    c->broke = in_time;
     pg_conn_drop(c);
 }
 
@@ -434,10 +447,10 @@ static bool send_call(conn *c, sql_name which, bool binary)
     return PQsendQueryPrepared(c->pg, name, p->count, p->values, p->sizes, p->formats, binary) == 1;
 }
 
-PGresult *pg_conn_call(conn *c, sql_name which, int mode)
+static PGresult *call_once(conn *c, sql_name which, int mode)
 {
     bool writes = mode & CALL_WRITES, named = !c->link->url.proxy && !c->borrowed;
-    int64_t until_us = pg_mono_us() + c->link->call_us + 3 * PAWL_SECOND;
+    int64_t until_us = until(c, c->link->call_us + 3 * PAWL_SECOND);
     if (!pg_params_end(&c->params)) {
         pg_conn_no_memory(c);
         return NULL;
@@ -455,9 +468,17 @@ PGresult *pg_conn_call(conn *c, sql_name which, int mode)
     return collect(c, writes, until_us);
 }
 
+/* A connection that broke under a call which certainly did not happen is worth a second one. */
+PGresult *pg_conn_call(conn *c, sql_name which, int mode)
+{
+    c->broke = false;
+    PGresult *r = call_once(c, which, mode);
+    return r || !c->broke || c->status != PAWL_UNAVAILABLE ? r : call_once(c, which, mode);
+}
+
 PGresult *pg_conn_query(conn *c, const char *sql, int mode)
 {
-    int64_t until_us = pg_mono_us() + c->link->call_us + 3 * PAWL_SECOND;
+    int64_t until_us = until(c, c->link->call_us + 3 * PAWL_SECOND);
     if (!pg_conn_ready(c)) return NULL;
     if (!PQsendQuery(c->pg, sql) || !flush(c, until_us)) {
         if (c->borrowed) note(c, PAWL_UNAVAILABLE, NULL, PQerrorMessage(c->pg));

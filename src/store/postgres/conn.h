@@ -24,6 +24,7 @@ typedef struct pg_link { /* what all connections of a store share */
     char *sql[SQL_COUNT]; /* with the schema's name in it */
     char *session;        /* the `options` of our sessions; NULL: none (behind a proxy) */
     int64_t call_us;      /* how long a call may take */
+    int64_t backoff_us;   /* the longest wait between two attempts to connect */
     bool needs_primary;
     pthread_mutex_t lock;
     int64_t closed_until_us; /* of the monotonic clock: no attempt before */
@@ -37,7 +38,9 @@ typedef struct conn {
     PGconn *pg; /* NULL: not connected */
     bool prepared[SQL_COUNT];
     params params;
-    bool borrowed; /* the caller's own */
+    bool borrowed;    /* the caller's own */
+    bool broke;       /* under the last call */
+    int64_t limit_us; /* how long its calls may take; 0: as long as any */
     /* The last failure. */
     pawl_status status;
     char code[CODE_TEXT]; /* SQLSTATE; "" if there is none */
@@ -62,20 +65,21 @@ typedef enum call_mode {
 PGresult *pg_conn_call(conn *c, sql_name which, int mode);
 PGresult *pg_conn_query(conn *c, const char *sql, int mode); /* without parameters, several statements if need be */
 
-bool pg_conn_code(const conn *c, const char *code);            /* the last failure had this SQLSTATE */
+bool pg_conn_code(const conn *c, const char *code); /* the last failure had this SQLSTATE */
 pawl_status pg_conn_fail(const conn *c, const char *what, pawl_error *err);
 void pg_conn_no_memory(conn *c);
 
 /* The keywords of a connection for PQconnectStartParams; both arrays end with NULL. */
 #define CONNECT_WORDS 16
 void pg_link_keywords(const pg_link *l, const char *words[CONNECT_WORDS], const char *values[CONNECT_WORDS]);
-void pg_conn_read_failure(PGconn *pg, pawl_status *status, char code[CODE_TEXT], char why[300]); /* of a failed attempt to connect */
+void pg_conn_read_failure(PGconn *pg, pawl_status *status, char code[CODE_TEXT],
+                          char why[300]); /* of a failed attempt to connect */
 
 int64_t pg_mono_us(void);
 
 /* ---- answers ---- */
 
-int64_t pg_get_int(const PGresult *r, int row, int column);      /* text form; NULL is 0 */
+int64_t pg_get_int(const PGresult *r, int row, int column); /* text form; NULL is 0 */
 bool pg_get_is_null(const PGresult *r, int row, int column);
 bool pg_get_truth(const PGresult *r, int row, int column);
 const char *pg_get_text(const PGresult *r, int row, int column); /* NULL stays NULL */

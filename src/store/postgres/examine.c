@@ -38,12 +38,14 @@ static void unseen(examining *e, const char *check)
 
 static void examine_promises(examining *e, const PGresult *r)
 {
-    const char *fsync = pg_get_text(r, 0, 1), *commit = pg_get_text(r, 0, 2), *pages = pg_get_text(r, 0, 3), *roles = pg_get_text(r, 0, 8);
+    const char *fsync = pg_get_text(r, 0, 1), *commit = pg_get_text(r, 0, 2), *pages = pg_get_text(r, 0, 3),
+               *roles = pg_get_text(r, 0, 8);
     bool bad = false;
     if (strcmp(fsync, "on") != 0) {
         bad = true;
-        pawl_find(e->f, "durability", PAWL_VERDICT_ACT, "fsync is off: a crash of the machine loses tasks that were acknowledged, and may "
-                                                        "destroy the whole database.");
+        pawl_find(e->f, "durability", PAWL_VERDICT_ACT,
+                  "fsync is off: a crash of the machine loses tasks that were acknowledged, and may "
+                  "destroy the whole database.");
         pawl_advise(e->f, "Set fsync = on in postgresql.conf and reload.");
     }
     if (strcmp(pages, "on") != 0) {
@@ -53,20 +55,23 @@ static void examine_promises(examining *e, const PGresult *r)
     }
     if (strcmp(commit, "off") == 0 || roles) {
         bad = true;
-        pawl_find(e->f, "durability", PAWL_VERDICT_WARN,
-                  "synchronous_commit is off%s%s. Pawl turns it on for its own commits; transactions of other programs that enqueue or "
-                  "complete tasks are lost when the server crashes right after them.",
-                  roles ? " for " : "", roles ? roles : "");
+        pawl_find(
+            e->f, "durability", PAWL_VERDICT_WARN,
+            "synchronous_commit is off%s%s. Pawl turns it on for its own commits; transactions of other programs that enqueue or "
+            "complete tasks are lost when the server crashes right after them.",
+            roles ? " for " : "", roles ? roles : "");
         pawl_advise(e->f, "Set synchronous_commit = on for those who enqueue tasks.");
     }
-    if (!bad) pawl_find(e->f, "durability", PAWL_VERDICT_OK, "What was acknowledged is on disk: fsync and synchronous_commit are on.");
+    if (!bad)
+        pawl_find(e->f, "durability", PAWL_VERDICT_OK, "What was acknowledged is on disk: fsync and synchronous_commit are on.");
 }
 
 static void examine_connections(examining *e, const PGresult *r)
 {
     int64_t most = pg_get_int(r, 0, 6), used = pg_get_int(r, 0, 7);
     bool close = used * 10 >= most * 9;
-    pawl_find(e->f, "connections", close ? PAWL_VERDICT_WARN : PAWL_VERDICT_OK, "%" PRId64 " of %" PRId64 " connections are in use.", used, most);
+    pawl_find(e->f, "connections", close ? PAWL_VERDICT_WARN : PAWL_VERDICT_OK,
+              "%" PRId64 " of %" PRId64 " connections are in use.", used, most);
     if (close) pawl_advise(e->f, "Raise max_connections, or put a pooling proxy in between (pawl_proxy=on).");
 }
 
@@ -92,11 +97,11 @@ static void examine_shape(examining *e)
 {
     PGresult *r = look(e, SQL_ex_shape);
     if (!r) {
-        unseen(e, "schema");
+        unseen(e, "shape");
         return;
     }
     bool same = pg_get_truth(r, 0, 0);
-    pawl_find(e->f, "schema", same ? PAWL_VERDICT_OK : PAWL_VERDICT_ACT,
+    pawl_find(e->f, "shape", same ? PAWL_VERDICT_OK : PAWL_VERDICT_ACT,
               same ? "Tables, indexes and functions are as the migrations left them."
                    : "Tables, indexes or functions are not as the migrations left them: somebody changed the schema by hand.");
     if (!same) pawl_advise(e->f, "Compare it with: pawl migrate sql --all");
@@ -116,17 +121,20 @@ static void examine_old(examining *e)
     int64_t prepared = pg_get_int(r, 0, 4), prepared_s = pg_get_int(r, 0, 5);
     pawl_verdict verdict = seconds >= OLD_ACT_S ? PAWL_VERDICT_ACT : seconds >= OLD_WARN_S ? PAWL_VERDICT_WARN : PAWL_VERDICT_OK;
     pawl_find(e->f, "transactions", verdict,
-              "The oldest transaction has lasted for %" PRId64 " s; the oldest snapshot is %" PRId64 " transactions back, that of replication "
+              "The oldest transaction has lasted for %" PRId64 " s; the oldest snapshot is %" PRId64
+              " transactions back, that of replication "
               "slots %" PRId64 ".",
               seconds, xmin, slots);
-    if (verdict != PAWL_VERDICT_OK) pawl_advise(e->f, "While it lasts no dead row can be removed anywhere: end it (see readers).");
+    if (verdict != PAWL_VERDICT_OK)
+        pawl_advise(e->f, "While it lasts no dead row can be removed anywhere: end it (see readers).");
     if (prepared > 0 && prepared_s >= OLD_WARN_S) {
-        pawl_find(e->f, "transactions", PAWL_VERDICT_ACT, "%" PRId64 " prepared transactions wait for their end, the oldest for %" PRId64 " s.",
-                  prepared, prepared_s);
+        pawl_find(e->f, "transactions", PAWL_VERDICT_ACT,
+                  "%" PRId64 " prepared transactions wait for their end, the oldest for %" PRId64 " s.", prepared, prepared_s);
         pawl_advise(e->f, "Look at pg_prepared_xacts, and commit or roll them back.");
     }
     if (frozen >= FREEZE_WARN) {
-        pawl_find(e->f, "wraparound", PAWL_VERDICT_ACT, "The database is %" PRId64 " transactions old; at 2,147,000,000 the server stops.", frozen);
+        pawl_find(e->f, "wraparound", PAWL_VERDICT_ACT,
+                  "The database is %" PRId64 " transactions old; at 2,147,000,000 the server stops.", frozen);
         pawl_advise(e->f, "Run VACUUM FREEZE, and find out what kept autovacuum from it.");
     }
     PQclear(r);
@@ -142,17 +150,18 @@ static void examine_readers(examining *e)
     for (int i = 0; i < PQntuples(r); i++) {
         int64_t seconds = pg_get_int(r, i, 4);
         pawl_find(e->f, "readers", seconds >= OLD_ACT_S ? PAWL_VERDICT_ACT : PAWL_VERDICT_WARN,
-                  "Process %s of %s (%s) is in a transaction since %" PRId64 " s (%s) and keeps dead rows of the last %s transactions.",
-                  pg_get_text(r, i, 0), pg_get_text(r, i, 1), pg_get_text(r, i, 2), seconds, pg_get_text(r, i, 3) ? pg_get_text(r, i, 3) : "?",
-                  pg_get_text(r, i, 5));
+                  "Process %s of %s (%s) is in a transaction since %" PRId64
+                  " s (%s) and keeps dead rows of the last %s transactions.",
+                  pg_get_text(r, i, 0), pg_get_text(r, i, 1), pg_get_text(r, i, 2), seconds,
+                  pg_get_text(r, i, 3) ? pg_get_text(r, i, 3) : "?", pg_get_text(r, i, 5));
         pawl_advise(e->f, "End it in that program, or: SELECT pg_terminate_backend(%s)", pg_get_text(r, i, 0));
     }
     if (PQntuples(r) == 0) pawl_find(e->f, "readers", PAWL_VERDICT_OK, "No long transaction keeps dead rows.");
     PQclear(r);
     if (!(r = look(e, SQL_ex_slots))) return;
     for (int i = 0; i < PQntuples(r); i++) {
-        pawl_find(e->f, "readers", PAWL_VERDICT_ACT, "Replication slot \"%s\" keeps dead rows of the last %s transactions.", pg_get_text(r, i, 0),
-                  pg_get_text(r, i, 1));
+        pawl_find(e->f, "readers", PAWL_VERDICT_ACT, "Replication slot \"%s\" keeps dead rows of the last %s transactions.",
+                  pg_get_text(r, i, 0), pg_get_text(r, i, 1));
         pawl_advise(e->f, "Bring its consumer back, or drop the slot.");
     }
     PQclear(r);
@@ -167,10 +176,13 @@ static void examine_dead_rows(examining *e)
     }
     for (int i = 0; i < PQntuples(r); i++) {
         int64_t live = pg_get_int(r, i, 1), dead = pg_get_int(r, i, 2);
-        pawl_verdict verdict = dead >= DEAD_ACT ? PAWL_VERDICT_ACT : dead >= DEAD_WARN && dead > live ? PAWL_VERDICT_WARN : PAWL_VERDICT_OK;
-        pawl_find(e->f, "dead_rows", verdict, "%s has about %" PRId64 " rows and %" PRId64 " dead ones, in %" PRId64 " MiB.", pg_get_text(r, i, 0),
-                  live, dead, pg_get_int(r, i, 4) >> 20);
-        if (verdict != PAWL_VERDICT_OK) pawl_advise(e->f, "End old transactions first; then autovacuum removes them, or: VACUUM %s", pg_get_text(r, i, 0));
+        pawl_verdict verdict = dead >= DEAD_ACT                   ? PAWL_VERDICT_ACT
+                               : dead >= DEAD_WARN && dead > live ? PAWL_VERDICT_WARN
+                                                                  : PAWL_VERDICT_OK;
+        pawl_find(e->f, "dead_rows", verdict, "%s has about %" PRId64 " rows and %" PRId64 " dead ones, in %" PRId64 " MiB.",
+                  pg_get_text(r, i, 0), live, dead, pg_get_int(r, i, 4) >> 20);
+        if (verdict != PAWL_VERDICT_OK)
+            pawl_advise(e->f, "End old transactions first; then autovacuum removes them, or: VACUUM %s", pg_get_text(r, i, 0));
     }
     PQclear(r);
 }
@@ -203,7 +215,8 @@ static void examine_notify(examining *e)
     pawl_verdict verdict = percent >= 50 ? PAWL_VERDICT_ACT : percent >= 10 ? PAWL_VERDICT_WARN : PAWL_VERDICT_OK;
     pawl_find(e->f, "notify_queue", verdict, "The server's queue of notifications is %" PRId64 " %% full.", percent);
     if (verdict != PAWL_VERDICT_OK)
-        pawl_advise(e->f, "A session listens inside a long transaction: end it. A full queue makes every commit that notifies fail.");
+        pawl_advise(e->f,
+                    "A session listens inside a long transaction: end it. A full queue makes every commit that notifies fail.");
     PQclear(r);
 }
 
@@ -216,10 +229,12 @@ static void examine_days(examining *e)
     }
     int64_t missing = pg_get_int(r, 0, 0);
     pawl_find(e->f, "days", missing > 3 ? PAWL_VERDICT_WARN : PAWL_VERDICT_OK,
-              missing ? "Tables for %" PRId64 " of the next 7 days of history are missing." : "Tables for the next days of history are there.",
+              missing ? "Tables for %" PRId64 " of the next 7 days of history are missing."
+                      : "Tables for the next days of history are there.",
               missing);
     if (missing > 3)
-        pawl_advise(e->f, "A running node makes them, or the first finish that needs one, if the role may create tables in the schema.");
+        pawl_advise(
+            e->f, "A running node makes them, or the first finish that needs one, if the role may create tables in the schema.");
     PQclear(r);
 }
 
@@ -233,12 +248,14 @@ static void examine_skew(examining *e)
     int64_t skew_us = PQntuples(r) ? pg_get_int(r, 0, 1) : 0, size = skew_us < 0 ? -skew_us : skew_us;
     pawl_verdict verdict = size >= SKEW_ACT_US ? PAWL_VERDICT_ACT : size >= SKEW_WARN_US ? PAWL_VERDICT_WARN : PAWL_VERDICT_OK;
     if (PQntuples(r) == 0) {
-        pawl_find(e->f, "clocks", PAWL_VERDICT_OK, "No node has renewed lately, so no clock could be compared with the server's.");
+        pawl_find(e->f, "clocks", PAWL_VERDICT_OK,
+                  "No node has renewed lately, so no clock could be compared with the server's.");
     } else {
         pawl_find(e->f, "clocks", verdict, "The clock of node \"%s\" is %" PRId64 " ms %s the server's, more than any other's.",
                   pg_get_text(r, 0, 0), size / 1000, skew_us < 0 ? "behind" : "ahead of");
-        if (verdict != PAWL_VERDICT_OK) pawl_advise(e->f, "Let NTP set the clocks. Leases and due times follow the server's alone; times of runs "
-                                                         "follow the node's.");
+        if (verdict != PAWL_VERDICT_OK)
+            pawl_advise(e->f, "Let NTP set the clocks. Leases and due times follow the server's alone; times of runs "
+                              "follow the node's.");
     }
     PQclear(r);
 }
@@ -279,8 +296,9 @@ static void examine_types(examining *e, pg_store *s, pawl_arena *arena)
         if (known_type(&nodes, queue, type)) continue;
         found++;
         pawl_find(e->f, "unknown_types", PAWL_VERDICT_ACT,
-                  "%" PRId64 "%s due task%s of type \"%s\" in queue \"%s\" wait%s: no living node that serves the queue knows the type.", due,
-                  due >= 100000 ? " or more" : "", due == 1 ? "" : "s", type, queue, due == 1 ? "s" : "");
+                  "%" PRId64
+                  "%s due task%s of type \"%s\" in queue \"%s\" wait%s: no living node that serves the queue knows the type.",
+                  due, due >= 100000 ? " or more" : "", due == 1 ? "" : "s", type, queue, due == 1 ? "s" : "");
         pawl_advise(e->f, "Start a node with a handler for it, or cancel: pawl tasks cancel --type '%s'", type);
     }
     if (r && !found) pawl_find(e->f, "unknown_types", PAWL_VERDICT_OK, "No due task is of a type that nobody knows.");

@@ -56,7 +56,7 @@ WHERE greatest(age(xmin), age(catalog_xmin)) > 1000000 ORDER BY 2 DESC LIMIT 3;
 
 -- name: ex_types
 SELECT qn.text, tn.text, count(*) FROM (
-    SELECT v.queue_id, v.type_id FROM @.pawl_live v JOIN @.pawl_queue q ON q.queue_id = v.queue_id AND NOT q.paused
-    WHERE v.state = 2 AND v.run_at_us <= @.pawl_now() LIMIT 100000) x
+    SELECT v.queue_id, v.type_id FROM @.pawl_live v
+    WHERE NOT EXISTS (SELECT FROM @.pawl_queue q WHERE q.queue_id = v.queue_id AND q.paused) AND v.state = 2 AND v.run_at_us <= @.pawl_now() LIMIT 100000) x
 JOIN @.pawl_name qn ON qn.id = x.queue_id JOIN @.pawl_name tn ON tn.id = x.type_id
 GROUP BY 1, 2 ORDER BY 3 DESC LIMIT 100;

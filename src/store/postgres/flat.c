@@ -25,7 +25,8 @@ static bool name_good(const char *text)
 static bool body_good(const pawl_body *b)
 {
     if (!b || !b->type || !b->type[0] || !b->queue || !b->queue[0]) return false;
-    if (!name_good(b->type) || !name_good(b->queue) || (b->tenant && !name_good(b->tenant)) || (b->key && !name_good(b->key))) return false;
+    if (!name_good(b->type) || !name_good(b->queue) || (b->tenant && !name_good(b->tenant)) || (b->key && !name_good(b->key)))
+        return false;
     if (b->priority < INT16_MIN || b->priority > INT16_MAX) return false;
     return text_good(b->content_type) && text_good(b->created_by) && text_good(b->traceparent) && text_good(b->headers);
 }
@@ -135,7 +136,8 @@ bool pg_flat_names(pg_store *s, conn *c, const flat *f, pawl_arena *arena)
         for (int i = 0; i < f->count; i++) {
             int count = names_of(&f->ops[i], some);
             for (int k = 0; k < count; k++)
-                if (!pg_name_id(&s->names, some[k]) && (missing == 0 || strcmp(texts[missing - 1], some[k]) != 0)) texts[missing++] = some[k];
+                if (!pg_name_id(&s->names, some[k]) && (missing == 0 || strcmp(texts[missing - 1], some[k]) != 0))
+                    texts[missing++] = some[k];
         }
         if (missing == 0) return true;
         pg_names_close(&s->names);
@@ -150,31 +152,31 @@ bool pg_flat_names(pg_store *s, conn *c, const flat *f, pawl_arena *arena)
 /* ---- columns ------------------------------------------------------------------------------------------------------------- */
 
 /* One array with an element for each operation of the kind; `o` is the operation, `i` its number. */
-#define COLUMN(kind, oid, write)                          \
-    do {                                                  \
-        pg_array_begin(p, oid);                              \
-        for (int at = 0; at < f->counts[kind]; at++) {    \
-            int i = f->lists[kind][at];                   \
-            const flat_op *o = &f->ops[i];                \
-            const pawl_op *op = o->op;                    \
-            (void)op;                                     \
-            write;                                        \
-        }                                                 \
-        pg_array_end(p);                                     \
+#define COLUMN(kind, oid, write)                       \
+    do {                                               \
+        pg_array_begin(p, oid);                        \
+        for (int at = 0; at < f->counts[kind]; at++) { \
+            int i = f->lists[kind][at];                \
+            const flat_op *o = &f->ops[i];             \
+            const pawl_op *op = o->op;                 \
+            (void)op;                                  \
+            write;                                     \
+        }                                              \
+        pg_array_end(p);                               \
     } while (0)
 
 /* The same, or NULL if no operation has anything there. */
-#define SPARSE(kind, oid, present, write)                          \
-    do {                                                           \
-        bool any = false;                                          \
-        for (int at = 0; at < f->counts[kind] && !any; at++) {     \
-            const flat_op *o = &f->ops[f->lists[kind][at]];        \
-            const pawl_op *op = o->op;                             \
-            (void)op;                                              \
-            any = (present);                                       \
-        }                                                          \
-        if (any) COLUMN(kind, oid, write);                         \
-        else pg_param_null(p);                                        \
+#define SPARSE(kind, oid, present, write)                      \
+    do {                                                       \
+        bool any = false;                                      \
+        for (int at = 0; at < f->counts[kind] && !any; at++) { \
+            const flat_op *o = &f->ops[f->lists[kind][at]];    \
+            const pawl_op *op = o->op;                         \
+            (void)op;                                          \
+            any = (present);                                   \
+        }                                                      \
+        if (any) COLUMN(kind, oid, write);                     \
+        else pg_param_null(p);                                 \
     } while (0)
 
 static void nulls(params *p, int count)
@@ -258,7 +260,8 @@ void pg_flat_inserts(params *p, const flat *f, names *n)
     COLUMN(FLAT_INSERTS, OID_INT2, array_int2(p, level_of(op)));
     COLUMN(FLAT_INSERTS, OID_INT2, array_int2(p, BODY->audit));
     SPARSE(FLAT_INSERTS, OID_INT8, when_of(op), array_int8_or_null(p, when_of(op), 0));
-    SPARSE(FLAT_INSERTS, OID_BOOL, op->u.insert.ask_lease && o->parent < 0, array_bool(p, op->u.insert.ask_lease && o->parent < 0));
+    SPARSE(FLAT_INSERTS, OID_BOOL, op->u.insert.ask_lease && o->parent < 0,
+           array_bool(p, op->u.insert.ask_lease && o->parent < 0));
     insert_bodies(p, f, n);
     SPARSE(FLAT_INSERTS, OID_BOOL, slow(f, depths, o), array_bool(p, slow(f, depths, o)));
     SPARSE(FLAT_INSERTS, OID_BOOL, op->u.insert.may_exist, array_bool(p, op->u.insert.may_exist));
@@ -381,7 +384,8 @@ void pg_flat_people(params *p, const flat *f, names *n)
     SPARSE(FLAT_PEOPLE, OID_TEXT, op->by, pg_array_text(p, op->by));
     COLUMN(FLAT_PEOPLE, OID_INT2, array_int2(p, level_of(op)));
     COLUMN(FLAT_PEOPLE, OID_INT8, array_int8(p, op->kind == PAWL_OP_RETRY ? op->u.retry.new_id : 0));
-    SPARSE(FLAT_PEOPLE, OID_TEXT, op->kind == PAWL_OP_ACK && op->u.ack.note, pg_array_text(p, op->kind == PAWL_OP_ACK ? op->u.ack.note : NULL));
+    SPARSE(FLAT_PEOPLE, OID_TEXT, op->kind == PAWL_OP_ACK && op->u.ack.note,
+           pg_array_text(p, op->kind == PAWL_OP_ACK ? op->u.ack.note : NULL));
     SPARSE(FLAT_PEOPLE, OID_INT4, op->kind == PAWL_OP_QUEUE,
            array_int4(p, op->kind == PAWL_OP_QUEUE ? pg_name_id(n, op->u.queue.queue) : 0));
     SPARSE(FLAT_PEOPLE, OID_BOOL, op->kind == PAWL_OP_QUEUE, array_bool(p, op->kind == PAWL_OP_QUEUE && op->u.queue.pause));
@@ -395,8 +399,10 @@ static bool end_simple(const flat_op *o, int64_t fence)
     if (op->kind != PAWL_OP_FINISH || op->fence != fence || op->u.finish.spawns_count > 0) return false;
     if (op->u.finish.to != PAWL_SUCCEEDED && op->u.finish.to != PAWL_CANCELLED) return false;
     const pawl_execution *run = &op->u.finish.run;
-    if (run->outcome == PAWL_ATTEMPT_NONE || run->code || run->error || run->log.len || run->log_lines || run->progress >= 0) return false;
-    return !run->progress_text && !op->u.finish.reason && !op->u.finish.result_type && !op->u.finish.result_ref && !op->u.finish.result.data;
+    if (run->outcome == PAWL_ATTEMPT_NONE || run->code || run->error || run->log.len || run->log_lines || run->progress >= 0)
+        return false;
+    return !run->progress_text && !op->u.finish.reason && !op->u.finish.result_type && !op->u.finish.result_ref &&
+           !op->u.finish.result.data;
 }
 
 static bool insert_simple(const flat_op *o, bool asks)
@@ -404,7 +410,8 @@ static bool insert_simple(const flat_op *o, bool asks)
     const pawl_op *op = o->op;
     const pawl_body *b = BODY;
     if (o->parent >= 0 || op->id == 0 || op->u.insert.may_exist || op->u.insert.depth_limit > 0 || when_of(op)) return false;
-    if (op->u.insert.ask_lease != asks || has_tenant(op) || b->max_attempts || b->timeout_us || b->retry_of || b->key) return false;
+    if (op->u.insert.ask_lease != asks || has_tenant(op) || b->max_attempts || b->timeout_us || b->retry_of || b->key)
+        return false;
     return is_json(op) && !b->created_by && !b->traceparent && !b->headers && !b->rate_key.data;
 }
 
@@ -414,6 +421,7 @@ int pg_flat_simple(const flat *f)
     int64_t fence = ends ? f->ops[f->lists[FLAT_ENDS][0]].op->fence : 0;
     bool asks = inserts && f->ops[f->lists[FLAT_INSERTS][0]].op->u.insert.ask_lease;
     for (int at = 0; at < f->counts[FLAT_ENDS] && ends; at++) ends = end_simple(&f->ops[f->lists[FLAT_ENDS][at]], fence);
-    for (int at = 0; at < f->counts[FLAT_INSERTS] && inserts; at++) inserts = insert_simple(&f->ops[f->lists[FLAT_INSERTS][at]], asks);
+    for (int at = 0; at < f->counts[FLAT_INSERTS] && inserts; at++)
+        inserts = insert_simple(&f->ops[f->lists[FLAT_INSERTS][at]], asks);
     return (ends ? 1 : 0) | (inserts ? 2 : 0);
 }

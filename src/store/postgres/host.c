@@ -11,8 +11,10 @@
 static pawl_status check(const pg_store *s, PGconn *pg, const pawl_op *ops, int count, pawl_error *err)
 {
     if (!pg) return err_set(err, PAWL_INVALID, "the connection is NULL");
-    if (s->read_only) return err_set(err, PAWL_DENIED, "cannot write to \"%s\": the store was opened read-only", s->link.url.name);
-    if (PQstatus(pg) != CONNECTION_OK) return err_set(err, PAWL_UNAVAILABLE, "the caller's own connection is broken: connect again");
+    if (s->read_only)
+        return err_set(err, PAWL_DENIED, "cannot write to \"%s\": the store was opened read-only", s->link.url.name);
+    if (PQstatus(pg) != CONNECTION_OK)
+        return err_set(err, PAWL_UNAVAILABLE, "the caller's own connection is broken: connect again");
     if (PQpipelineStatus(pg) != PQ_PIPELINE_OFF)
         return err_set(err, PAWL_MISUSE, "the connection is in pipeline mode: leave it before this call");
     PGTransactionStatusType state = PQtransactionStatus(pg);
@@ -42,7 +44,8 @@ static pawl_status begin(const pg_store *s, conn *c, pawl_error *err)
         same |= strcmp(pg_get_text(r, i, 0), "store_id") == 0 && strcmp(pg_get_text(r, i, 1), s->store_id) == 0;
     PQclear(r);
     if (same) return PAWL_OK;
-    return err_set(err, PAWL_MISUSE, "the connection is not to the database of \"%s\": open the store on the program's own database",
+    return err_set(err, PAWL_MISUSE,
+                   "the connection is not to the database of \"%s\": open the store on the program's own database",
                    s->link.url.name);
 }
 

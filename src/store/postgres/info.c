@@ -2,13 +2,64 @@
 #include "store/postgres/read.h"
 
 enum { /* columns of read.sql */
-    ID, STATE, CREATED, PRIORITY, AUDIT, MAX_ATTEMPTS, TIMEOUT, RETRY_OF, TYPE, QUEUE, TENANT, KEY, CONTENT_TYPE, CREATED_BY, TRACEPARENT,
-    HEADERS, RATE_KEY, RUN_AT, STARTED, FINISHED, RUNS, FAILURES, INTERRUPTIONS, RESCUES, FENCE, NODE, NODE_NAME, CANCEL_ASKED, NOT_STARTED,
-    PROGRESS, PROGRESS_TEXT, CODE, ERROR, REASON, RESULT_TYPE, RESULT_REF, RETRIED_AS, RESOLVED, RESOLVED_BY, NOTE, PULSE, OUTCOME, RUN_US,
-    LOG_LINES, BORN, LEVEL, END_LEVEL, FLAGS, LEASED, NOW, PAYLOAD, RESULT
+       ID,
+       STATE,
+       CREATED,
+       PRIORITY,
+       AUDIT,
+       MAX_ATTEMPTS,
+       TIMEOUT,
+       RETRY_OF,
+       TYPE,
+       QUEUE,
+       TENANT,
+       KEY,
+       CONTENT_TYPE,
+       CREATED_BY,
+       TRACEPARENT,
+       HEADERS,
+       RATE_KEY,
+       RUN_AT,
+       STARTED,
+       FINISHED,
+       RUNS,
+       FAILURES,
+       INTERRUPTIONS,
+       RESCUES,
+       FENCE,
+       NODE,
+       NODE_NAME,
+       CANCEL_ASKED,
+       NOT_STARTED,
+       PROGRESS,
+       PROGRESS_TEXT,
+       CODE,
+       ERROR,
+       REASON,
+       RESULT_TYPE,
+       RESULT_REF,
+       RETRIED_AS,
+       RESOLVED,
+       RESOLVED_BY,
+       NOTE,
+       PULSE,
+       OUTCOME,
+       RUN_US,
+       LOG_LINES,
+       BORN,
+       LEVEL,
+       END_LEVEL,
+       FLAGS,
+       LEASED,
+       NOW,
+       PAYLOAD,
+       RESULT
 };
 
-static bool truth(const PGresult *from, int row, int column) { return !PQgetisnull(from, row, column) && PQgetvalue(from, row, column)[0]; }
+static bool truth(const PGresult *from, int row, int column)
+{
+    return !PQgetisnull(from, row, column) && PQgetvalue(from, row, column)[0];
+}
 
 static void read_numbers(pawl_info *info, info_more *more, const PGresult *from, int row, int at)
 {
@@ -125,7 +176,8 @@ static void add_attempts(reading *r, pawl_info *info, const info_more *more)
     int rows = answer ? PQntuples(answer) : 0, count = 0;
     pawl_attempt *attempts = pg_read_alloc(r, (size_t)(rows + 1) * sizeof *attempts);
     /* What ended after the task itself was read is not among them. */
-    for (int i = 0; attempts && i < rows && wire64(answer, i, 0) <= info->attempt; i++) read_attempt(r, answer, i, &attempts[count++]);
+    for (int i = 0; attempts && i < rows && wire64(answer, i, 0) <= info->attempt; i++)
+        read_attempt(r, answer, i, &attempts[count++]);
     PQclear(answer);
     if (!attempts) return;
     bool last = last_attempt(info, more, &attempts[count]);

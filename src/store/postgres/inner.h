@@ -46,8 +46,8 @@ typedef struct ready {
 
 void pg_ready_init(ready *r, const pawl_allocator *a);
 void pg_ready_done(ready *r);
-void pg_ready_chill(ready *r);                     /* everything is to be looked at again */
-void pg_ready_hint(ready *r, const char *hints);   /* "<queue> <lane> <run_at>;..." or "*" */
+void pg_ready_chill(ready *r);                   /* everything is to be looked at again */
+void pg_ready_hint(ready *r, const char *hints); /* "<queue> <lane> <run_at>;..." or "*" */
 /* The lanes of a queue for a claim: copies, in their order, in the arena; 0: all are to be found anew. */
 int pg_ready_lanes(ready *r, int32_t queue_id, uint64_t types, pawl_arena *arena, ready_lane **lanes);
 void pg_ready_learn(ready *r, int32_t queue_id, uint64_t types, ready_lane *lanes, int count); /* after a claim; sorts them */
@@ -71,10 +71,10 @@ typedef struct watch {
     bool poll_seen;     /* since the last claim */
     rng random;
     /* What is to be told. */
-    bool asked;          /* a NOTIFY has no answer yet */
-    int64_t told_us;     /* when the last one was sent */
-    bool work, news;     /* tell: something to claim; anything else */
-    bool everything;     /* the hints do not fit: look at all */
+    bool asked;      /* a NOTIFY has no answer yet */
+    int64_t told_us; /* when the last one was sent */
+    bool work, news; /* tell: something to claim; anything else */
+    bool everything; /* the hints do not fit: look at all */
     char hints[4000];
 } watch;
 
@@ -108,7 +108,7 @@ static inline pg_store *store_of(pawl_store *store) { return (pg_store *)store; 
 
 conn *pg_store_take(pg_store *s, role which); /* waits for one that is free */
 void pg_store_give(pg_store *s, conn *c);
-int64_t pg_server_now(pg_store *s);           /* an estimate that is never ahead; 0: unknown */
+int64_t pg_server_now(pg_store *s); /* an estimate that is never ahead; 0: unknown */
 void pg_server_seen(pg_store *s, int64_t now_us);
 void pg_store_log(const pg_store *s, pawl_level level, const char *fmt, ...) PAWL_PRINTF(3, 4);
 uint64_t pg_types_hash(const pawl_want *w);
@@ -141,13 +141,13 @@ typedef struct flat {
 bool pg_flat_make(flat *f, pawl_op **ops, int count, pawl_arena *arena); /* false: no memory. Judges what cannot be stored */
 bool pg_flat_names(pg_store *s, conn *c, const flat *f, pawl_arena *arena);
 void pg_flat_select(flat *f, int lo, int hi); /* of the operations lo..hi-1, those that can be stored */
-int pg_flat_simple(const flat *f); /* what pawl_apply calls p_simple */
+int pg_flat_simple(const flat *f);            /* what pawl_apply calls p_simple */
 void pg_flat_inserts(params *p, const flat *f, names *n);
 void pg_flat_ends(params *p, const flat *f);
 void pg_flat_starts(params *p, const flat *f);
 void pg_flat_progress(params *p, const flat *f);
 void pg_flat_people(params *p, const flat *f, names *n);
-void pg_flat_forget(const flat *f);                                           /* answers */
+void pg_flat_forget(const flat *f); /* answers */
 void pg_flat_answers(const flat *f, int64_t now_us, const char *results);
 
 /* One call of pawl_apply with the operations lo..hi-1. */
@@ -189,9 +189,9 @@ bool pg_node_seen_due(pg_store *s);
 /* watch.c */
 void pg_watch_init(pg_store *s);
 void pg_watch_close(pg_store *s);
-bool pg_watch_live(pg_store *s, int32_t node);                /* takes the node's session lock */
+bool pg_watch_live(pg_store *s, int32_t node);                          /* takes the node's session lock */
 void pg_watch_tell(pg_store *s, conn *c, const char *hints, bool news); /* after a commit, on whose connection it may be said */
-bool pg_watch_polled(pg_store *s);                            /* a safety poll since the last call */
+bool pg_watch_polled(pg_store *s);                                      /* a safety poll since the last call */
 
 /* migrate.c */
 pawl_status pg_migrate_open(pg_store *s, const pawl_store_options *o, pawl_error *err);

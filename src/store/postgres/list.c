@@ -136,7 +136,8 @@ static void walk(listing *l)
 pawl_status pg_list_read(reading *r, pawl_query *query, pawl_error *err)
 {
     listing l = {.r = r, .f = query->filter};
-    if (query->deadline_us > 0 && pg_mono_us() + query->deadline_us < r->until_us) r->until_us = pg_mono_us() + query->deadline_us;
+    if (query->deadline_us > 0 && pg_mono_us() + query->deadline_us < r->until_us)
+        r->until_us = pg_mono_us() + query->deadline_us;
     pawl_status status = read_filter(&l, err);
     if (status) return status;
     pawl_page *page = pg_read_alloc(r, sizeof *page);

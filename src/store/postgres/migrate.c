@@ -65,10 +65,11 @@ static pawl_status look(conn *c, found *f, pawl_error *err)
     *f = (found){.written_by = "unknown"};
     if (!pg_conn_ready(c)) return pg_conn_fail(c, "open", err);
     char *schema = PQescapeLiteral(c->pg, c->link->url.schema, strlen(c->link->url.schema));
-    snprintf(sql, sizeof sql,
-             "SELECT n.oid IS NOT NULL, has_schema_privilege(n.oid, 'USAGE'), EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = n.oid "
-             "AND c.relname = 'pawl_meta') FROM (SELECT 1) x LEFT JOIN pg_namespace n ON n.nspname = %s",
-             schema ? schema : "''");
+    snprintf(
+        sql, sizeof sql,
+        "SELECT n.oid IS NOT NULL, has_schema_privilege(n.oid, 'USAGE'), EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = n.oid "
+        "AND c.relname = 'pawl_meta') FROM (SELECT 1) x LEFT JOIN pg_namespace n ON n.nspname = %s",
+        schema ? schema : "''");
     PQfreemem(schema);
     PGresult *r = pg_conn_query(c, sql, CALL_READS);
     if (!r) return pg_conn_fail(c, "look at", err);
@@ -85,29 +86,33 @@ static pawl_status look(conn *c, found *f, pawl_error *err)
 static pawl_status check(const conn *c, const found *f, pawl_error *err)
 {
     if (f->min_reader <= postgres_migrations_count) return PAWL_OK;
-    return err_set(err, PAWL_SCHEMA,
-                   "\"%s\" has schema %lld, written by pawl %s; this is pawl %s, which knows schema %d: update this program to at least "
-                   "that version",
-                   c->link->url.name, (long long)f->schema, f->written_by, PAWL_VERSION, postgres_migrations_count);
+    return err_set(
+        err, PAWL_SCHEMA,
+        "\"%s\" has schema %lld, written by pawl %s; this is pawl %s, which knows schema %d: update this program to at least "
+        "that version",
+        c->link->url.name, (long long)f->schema, f->written_by, PAWL_VERSION, postgres_migrations_count);
 }
 
 static pawl_status judge(const conn *c, const found *f, const pawl_store_options *o, pawl_error *err)
 {
     const char *name = c->link->url.name;
     if (f->schema == 0 && o->read_only)
-        return err_set(err, PAWL_NOT_FOUND, "there is no store in schema \"%s\" of \"%s\": check the URL (pawl_schema names the schema)",
+        return err_set(err, PAWL_NOT_FOUND,
+                       "there is no store in schema \"%s\" of \"%s\": check the URL (pawl_schema names the schema)",
                        c->link->url.schema, name);
     if (f->schema >= postgres_migrations_count) return check(c, f, err);
     if (o->no_migrate || o->read_only)
-        return err_set(err, PAWL_SCHEMA,
-                       "\"%s\" has schema %lld and this program needs %d: run `pawl migrate up`, or open it once without no_migrate "
-                       "and read_only",
-                       name, (long long)f->schema, postgres_migrations_count);
+        return err_set(
+            err, PAWL_SCHEMA,
+            "\"%s\" has schema %lld and this program needs %d: run `pawl migrate up`, or open it once without no_migrate "
+            "and read_only",
+            name, (long long)f->schema, postgres_migrations_count);
     if (!o->migrate_all && !all_expand(f->schema))
-        return err_set(err, PAWL_SCHEMA,
-                       "\"%s\" has schema %lld and this program needs %d, which older programs cannot use: stop them, then run `pawl "
-                       "migrate up`",
-                       name, (long long)f->schema, postgres_migrations_count);
+        return err_set(
+            err, PAWL_SCHEMA,
+            "\"%s\" has schema %lld and this program needs %d, which older programs cannot use: stop them, then run `pawl "
+            "migrate up`",
+            name, (long long)f->schema, postgres_migrations_count);
     return PAWL_OK;
 }
 
@@ -259,7 +264,8 @@ static pawl_status describe(conn *c, pawl_schema *out, const pawl_allocator *a, 
     out->fits = f.min_reader <= out->known;
     bool whole = list_migrations(c, out, a, arena);
     if (f.schema > 0) whole = whole && (out->written_by = pawl_arena_str(arena, f.written_by));
-    return whole ? PAWL_OK : err_set(err, PAWL_NO_MEMORY, "could not read the schema of \"%s\": out of memory", c->link->url.name);
+    return whole ? PAWL_OK
+                 : err_set(err, PAWL_NO_MEMORY, "could not read the schema of \"%s\": out of memory", c->link->url.name);
 }
 
 pawl_status pg_schema(const pawl_store_options *o, pawl_schema *out, pawl_arena *arena, pawl_error *err)

@@ -21,8 +21,8 @@ void pg_names_done(names *n);
 /* From names_open to names_close the cache is the caller's: texts stay where they are. */
 void pg_names_open(names *n);
 void pg_names_close(names *n);
-int32_t pg_name_id(names *n, const char *text);     /* 0: not in the cache */
-const char *pg_name_text(names *n, int32_t id);     /* NULL: not in the cache */
+int32_t pg_name_id(names *n, const char *text); /* 0: not in the cache */
+const char *pg_name_text(names *n, int32_t id); /* NULL: not in the cache */
 
 /* Fetches what is missing, on that connection; names that do not exist yet are made. Outside names_open. false: failed. */
 bool pg_names_fetch(names *n, conn *c, const char *const *texts, int count);

@@ -149,7 +149,8 @@ pawl_status pg_held(pawl_store *store, int64_t node, pawl_lease **leases, int *c
     pawl_status status = r ? PAWL_OK : pg_conn_fail(c, "read the leases in", err);
     int rows = r ? PQntuples(r) : 0;
     pawl_lease *found = pawl_arena_alloc(arena, (size_t)(rows + 1) * sizeof *found);
-    if (r && !found) status = err_set(err, PAWL_NO_MEMORY, "could not read the leases in \"%s\": out of memory", s->link.url.name);
+    if (r && !found)
+        status = err_set(err, PAWL_NO_MEMORY, "could not read the leases in \"%s\": out of memory", s->link.url.name);
     for (int i = 0; found && i < rows; i++) found[i] = (pawl_lease){pg_get_int(r, i, 0), pg_get_int(r, i, 1)};
     if (!status) {
         *leases = found;
@@ -179,10 +180,11 @@ static pawl_status read_ids(const pg_store *s, const PGresult *r, pawl_ids *call
     call->floor_ms = pg_get_int(r, 0, 1);
     call->ceiling_ms = pg_get_int(r, 0, 2);
     if (call->out_number || call->give_back) return PAWL_OK;
-    return err_set(err, PAWL_UNAVAILABLE,
-                   "could not take ids from \"%s\": all %d node numbers are in use; one becomes free when a process stops, or ten "
-                   "minutes after it was last used",
-                   s->link.url.name, ID_NUMBER_MAX);
+    return err_set(
+        err, PAWL_UNAVAILABLE,
+        "could not take ids from \"%s\": all %d node numbers are in use; one becomes free when a process stops, or ten "
+        "minutes after it was last used",
+        s->link.url.name, ID_NUMBER_MAX);
 }
 
 pawl_status pg_take_ids(pawl_store *store, pawl_ids *call, pawl_error *err)

@@ -41,7 +41,7 @@ void pg_param_null(params *p);
 void pg_param_bool(params *p, bool value);
 void pg_param_int4(params *p, int32_t value);
 void pg_param_int8(params *p, int64_t value);
-void pg_param_text(params *p, const char *text);      /* NULL is NULL */
+void pg_param_text(params *p, const char *text); /* NULL is NULL */
 void pg_param_bytes(params *p, const void *data, size_t n);
 
 void pg_array_begin(params *p, uint32_t oid);

@@ -41,6 +41,8 @@ void pg_store_give(pg_store *s, conn *c)
     pthread_mutex_unlock(&s->lock);
 }
 
+#define RENEW_LEAST_US (500 * PAWL_MILLISECOND)
+
 static void pools_init(pg_store *s)
 {
     s->pools[WRITER] = (pool){s->writers, s->taken, WRITERS};
@@ -48,6 +50,8 @@ static void pools_init(pg_store *s)
     s->pools[READER] = (pool){s->readers, s->taken + WRITERS + 1, READERS};
     for (int k = 0; k < ROLES; k++)
         for (int i = 0; i < s->pools[k].count; i++) pg_conn_init(&s->pools[k].conns[i], &s->link, s->allocator);
+    /* Where a connection fell silent there must be time for another one. */
+    s->renewers[0].limit_us = s->lease_us / 3 > RENEW_LEAST_US ? s->lease_us / 3 : RENEW_LEAST_US;
 }
 
 /* ---- the server's clock -------------------------------------------------------------------------------------------------- */

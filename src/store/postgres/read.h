@@ -15,9 +15,9 @@ typedef struct reading {
 
 const char *pg_read_text(reading *r, const PGresult *from, int row, int column); /* NULL stays NULL */
 pawl_bytes pg_read_bytes(reading *r, const PGresult *from, int row, int column);
-void *pg_read_alloc(reading *r, size_t size);      /* zeroed; NULL: no_memory */
-PGresult *pg_ask(reading *r, sql_name which);      /* with the parameters that were put; NULL: failed */
-void pg_put_clock(const pg_store *s, params *p);   /* the clock of a test, or NULL */
+void *pg_read_alloc(reading *r, size_t size);    /* zeroed; NULL: no_memory */
+PGresult *pg_ask(reading *r, sql_name which);    /* with the parameters that were put; NULL: failed */
+void pg_put_clock(const pg_store *s, params *p); /* the clock of a test, or NULL */
 
 /* info.c. What a task's own rows say beyond pawl_info, for its attempts and its trail. */
 typedef struct info_more {
@@ -32,8 +32,10 @@ typedef struct info_more {
 #define INFO_COLUMNS 50
 enum { END_DERIVED = 1 }; /* flags of pawl_done and pawl_failed */
 
-pawl_info *pg_info_read(reading *r, const PGresult *from, int row, int first, info_more *more); /* from column `first` on; NULL: no memory */
-pawl_info *pg_info_get(reading *r, pawl_id id, info_more *more, bool all); /* NULL: not stored, or failed. all: payload, result, attempts */
+pawl_info *pg_info_read(reading *r, const PGresult *from, int row, int first,
+                        info_more *more); /* from column `first` on; NULL: no memory */
+pawl_info *pg_info_get(reading *r, pawl_id id, info_more *more,
+                       bool all); /* NULL: not stored, or failed. all: payload, result, attempts */
 
 pawl_status pg_list_read(reading *r, pawl_query *query, pawl_error *err);
 pawl_trail *pg_trail_read(reading *r, pawl_id id);

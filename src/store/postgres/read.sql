@@ -32,10 +32,11 @@ FROM (SELECT coalesce(($1::int8[])[1], @.pawl_now()) AS now_us, coalesce(($1::in
 WHERE n.alive >= 0 ORDER BY n.id;
 
 -- name: queues
-SELECT q.queue_id::int8, n.text, q.paused, coalesce(sum(c.waiting), 0)::int8, coalesce(sum(c.pending), 0)::int8,
-    coalesce(sum(c.leased), 0)::int8, coalesce(sum(c.failed), 0)::int8, (SELECT coalesce(($1::int8[])[1], @.pawl_now()))
-FROM @.pawl_queue q JOIN @.pawl_name n ON n.id = q.queue_id LEFT JOIN @.pawl_count c ON c.queue_id = q.queue_id
-GROUP BY q.queue_id, n.text, q.paused ORDER BY n.text;
+SELECT a.queue_id::int8, n.text, coalesce(bool_or(q.paused), false), coalesce(sum(c.waiting), 0)::int8, coalesce(sum(c.pending), 0)::int8,
+    coalesce(sum(c.leased), 0)::int8, coalesce(sum(c.failed), 0)::int8
+FROM (SELECT queue_id FROM @.pawl_queue UNION SELECT queue_id FROM @.pawl_count) a JOIN @.pawl_name n ON n.id = a.queue_id
+LEFT JOIN @.pawl_queue q ON q.queue_id = a.queue_id LEFT JOIN @.pawl_count c ON c.queue_id = a.queue_id
+GROUP BY a.queue_id, n.text ORDER BY n.text;
 
 -- name: due
 SELECT due, coalesce(oldest_us, 0) FROM @.pawl_due_of(coalesce(($1::int8[])[1], @.pawl_now()), $2, 10000);

@@ -80,7 +80,7 @@ static void read_queue(reading *r, const PGresult *answer, int row, const pawl_n
 
 static void read_queues(reading *r, pawl_stats *s, const pawl_nodes *nodes)
 {
-    pg_put_clock(r->s, &r->c->params);
+    pg_params_begin(&r->c->params);
     PGresult *answer = pg_ask(r, SQL_queues);
     size_t rows = answer ? (size_t)PQntuples(answer) : 0;
     pawl_queue_info *infos = pg_read_alloc(r, (rows + 1) * sizeof *infos);

@@ -28,6 +28,13 @@ static bool run(conn *c, const char *schema, const char *fmt, int64_t day)
     return r != NULL;
 }
 
+static void call_with_day(conn *c, sql_name which, int64_t day)
+{
+    pg_params_begin(&c->params);
+    pg_param_int8(&c->params, day);
+    PQclear(pg_conn_call(c, which, CALL_WRITES));
+}
+
 static void drop_day(pg_store *s, conn *c, int64_t day)
 {
     if (!pg_conn_ready(c)) return;
@@ -36,12 +43,10 @@ static void drop_day(pg_store *s, conn *c, int64_t day)
     bool detached = run(c, schema, "ALTER TABLE %s.pawl_done DETACH PARTITION %s.pawl_done_%lld CONCURRENTLY", day);
     if (!detached && pg_conn_code(c, "55000"))
         detached = run(c, schema, "ALTER TABLE %s.pawl_done DETACH PARTITION %s.pawl_done_%lld FINALIZE", day);
+    bool owner = detached || !pg_conn_code(c, "42501");
     if (!detached) detached = pg_conn_code(c, "42P01") || pg_conn_code(c, "42809"); /* it was, by somebody else */
-    if (detached && run(c, schema, "DROP TABLE IF EXISTS %2$s.pawl_done_%3$lld", day)) {
-        pg_params_begin(&c->params);
-        pg_param_int8(&c->params, day);
-        PQclear(pg_conn_call(c, SQL_day_forget, CALL_WRITES));
-    }
+    if (!owner) call_with_day(c, SQL_drop_day, day);
+    else if (detached && run(c, schema, "DROP TABLE IF EXISTS %2$s.pawl_done_%3$lld", day)) call_with_day(c, SQL_day_forget, day);
     PQfreemem(schema);
 }
 

@@ -55,7 +55,8 @@ typedef struct changes {
 
 static bool wanted(int level, int kind) { return level == 1 || (level == 2 && kind > 0) || (level == 3 && kind == 2); }
 
-static void add(changes *c, int64_t at_us, pawl_state from, pawl_state to, int64_t fence, const char *node_name, const char *detail)
+static void add(changes *c, int64_t at_us, pawl_state from, pawl_state to, int64_t fence, const char *node_name,
+                const char *detail)
 {
     if (at_us <= c->cut_us) return;
     c->rows[c->count++] = (pawl_audit_row){.at_us = at_us,
@@ -71,7 +72,8 @@ static void add_stored(reading *r, changes *c, const PGresult *answer)
     for (int i = 0; i < PQntuples(answer); i++) {
         if (PQgetisnull(answer, i, 0)) continue;
         const char *node = pg_read_text(r, answer, i, 4), *detail = pg_read_text(r, answer, i, 5);
-        add(c, wire64(answer, i, 0), (pawl_state)wire64(answer, i, 1), (pawl_state)wire64(answer, i, 2), wire64(answer, i, 3), node, detail);
+        add(c, wire64(answer, i, 0), (pawl_state)wire64(answer, i, 1), (pawl_state)wire64(answer, i, 2), wire64(answer, i, 3),
+            node, detail);
     }
 }
 

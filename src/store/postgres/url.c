@@ -14,7 +14,10 @@
 #define POLL_US (5 * PAWL_SECOND)
 #define POLL_PROXY_US PAWL_SECOND
 
-static pawl_status no_memory(pawl_error *err) { return err_set(err, PAWL_NO_MEMORY, "could not read the store's URL: out of memory"); }
+static pawl_status no_memory(pawl_error *err)
+{
+    return err_set(err, PAWL_NO_MEMORY, "could not read the store's URL: out of memory");
+}
 
 /* ---- pawl's own parameters ----------------------------------------------------------------------------------------------- */
 
@@ -31,8 +34,10 @@ static pawl_status own_parameter(pg_url *u, const char *name, const char *value,
     if (strcmp(name, "pawl_schema") == 0) {
         size_t len = strlen(value);
         if (len == 0 || len > SCHEMA_MAX || strspn(value, letters) != len || strncmp(value, "pg_", 3) == 0)
-            return err_set(err, PAWL_INVALID, "pawl_schema=\"%.80s\" cannot name a schema: write 1 to %d letters, digits, _ or -, not "
-                           "beginning with pg_", value, SCHEMA_MAX);
+            return err_set(err, PAWL_INVALID,
+                           "pawl_schema=\"%.80s\" cannot name a schema: write 1 to %d letters, digits, _ or -, not "
+                           "beginning with pg_",
+                           value, SCHEMA_MAX);
         memcpy(u->schema, value, len + 1);
         return PAWL_OK;
     }
@@ -46,8 +51,10 @@ static pawl_status own_parameter(pg_url *u, const char *name, const char *value,
         u->poll_us = ms * PAWL_MILLISECOND;
         return PAWL_OK;
     }
-    return err_set(err, PAWL_INVALID, "the store's URL has a parameter \"%.80s\" that pawl does not know: there are pawl_schema, "
-                   "pawl_proxy and pawl_poll_ms", name);
+    return err_set(err, PAWL_INVALID,
+                   "the store's URL has a parameter \"%.80s\" that pawl does not know: there are pawl_schema, "
+                   "pawl_proxy and pawl_poll_ms",
+                   name);
 }
 
 /* ---- URIs ---------------------------------------------------------------------------------------------------------------- */
@@ -182,8 +189,8 @@ static pawl_status check(pg_url *u, pawl_error *err)
     buf name;
     PQconninfoOption *all = PQconninfoParse(u->conninfo, &why);
     if (!all) {
-        pawl_status status = why ? err_set(err, PAWL_INVALID, "cannot read the store's URL: %.*s", (int)strcspn(why, "\n"), why)
-                                 : no_memory(err);
+        pawl_status status =
+            why ? err_set(err, PAWL_INVALID, "cannot read the store's URL: %.*s", (int)strcspn(why, "\n"), why) : no_memory(err);
         PQfreemem(why);
         return status;
     }

@@ -28,7 +28,10 @@
 #define LAST_RETRY_US (5 * PAWL_SECOND)
 #define FIRST_WAIT_US (5 * PAWL_SECOND) /* for the first connection */
 
-static void channel_name(const pg_store *s, char out[SCHEMA_MAX + 8]) { snprintf(out, SCHEMA_MAX + 8, "pawl.%s", s->link.url.schema); }
+static void channel_name(const pg_store *s, char out[SCHEMA_MAX + 8])
+{
+    snprintf(out, SCHEMA_MAX + 8, "pawl.%s", s->link.url.schema);
+}
 
 /* ---- descriptors --------------------------------------------------------------------------------------------------------- */
 

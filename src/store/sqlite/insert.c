@@ -97,7 +97,7 @@ static void decide_group(tx *t, pawl_op **ops, int count, int first, bool *decid
     for (int i = first; i < count && missing > 0; i++) {
         if (!same_group(ops[first], ops[i])) continue;
         ops[i]->result = PAWL_OP_FULL;
-        ops[i]->out_fence = missing;
+        ops[i]->u.insert.missing = missing;
         if (adds(t, ops[i])) tally_plan(t, name_id(t->c, ops[i]->u.insert.body->queue), -1);
     }
 }

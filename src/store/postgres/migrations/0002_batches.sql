@@ -84,7 +84,8 @@ BEGIN
     VALUES (p_node, p_lane, p_queue, p_pending, p_leased, p_failed)
     ON CONFLICT (node, lane, queue_id) DO UPDATE SET pending = pawl_count.pending + p_pending,
         leased = pawl_count.leased + p_leased, failed = pawl_count.failed + p_failed;
-    INSERT INTO pawl_queue (queue_id) VALUES (p_queue) ON CONFLICT DO NOTHING;
+    -- Not for node 0: others would wait for the end of somebody's transaction.
+    IF p_node <> 0 THEN INSERT INTO pawl_queue (queue_id) VALUES (p_queue) ON CONFLICT DO NOTHING; END IF;
 END $$;
 
 -- outcome: 1 dispatched, 2 succeeded, 3 failed, 4 cancelled, 5 retried, 6 rescued, 7 runs that ended in none of these ways.

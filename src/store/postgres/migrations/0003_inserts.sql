@@ -166,10 +166,6 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    FOR i IN 1..1000 LOOP
-        IF v_drawn THEN u.id := pawl_draw(p_now); END IF;
-        EXIT WHEN NOT v_drawn OR NOT EXISTS (SELECT FROM pawl_body WHERE id = u.id);
-    END LOOP;
     o_result := 1;
     IF u.key IS NOT NULL THEN
         SELECT * INTO k FROM pawl_take_key(u.key, coalesce(u.tenant_id, 0), u.id);
@@ -181,6 +177,15 @@ BEGIN
             PERFORM pawl_update(p_now, p_node, p_lane, u, k.o_live, k.o_leased);
             SELECT k.o_holder, pawl_due(p_now, u.when_us), 2 INTO o_id, o_run_at, o_state;
             RETURN;
+        END IF;
+    END IF;
+    IF v_drawn THEN
+        FOR i IN 1..1000 LOOP
+            u.id := pawl_draw(p_now);
+            EXIT WHEN NOT EXISTS (SELECT FROM pawl_body WHERE id = u.id);
+        END LOOP;
+        IF u.key IS NOT NULL THEN
+            UPDATE pawl_key SET task_id = u.id WHERE key = u.key AND tenant_id = coalesce(u.tenant_id, 0) AND old = 0;
         END IF;
     END IF;
     IF NOT pawl_create(p_now, p_node, p_lane, v_lease, u) THEN
@@ -208,6 +213,7 @@ BEGIN
     o_ops := '{}';
     o_missing := '{}';
     -- Inserts with a limit come one after another.
+    INSERT INTO pawl_queue (queue_id) SELECT DISTINCT x.queue_id FROM unnest(u) x WHERE x.depth_limit > 0 ORDER BY 1 ON CONFLICT DO NOTHING;
     PERFORM FROM pawl_queue WHERE queue_id IN (SELECT x.queue_id FROM unnest(u) x WHERE x.depth_limit > 0) ORDER BY queue_id FOR UPDATE;
     FOREACH n IN ARRAY u LOOP
         CONTINUE WHEN n.op = ANY (v_judged) OR n.parent IS NOT NULL;

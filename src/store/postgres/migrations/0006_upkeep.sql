@@ -1,7 +1,8 @@
 -- Upkeep: the days of pawl_done, retention, sums of sums.
 
--- Makes the tables of today and of the days to come. Attaching one disturbs nobody.
-CREATE FUNCTION pawl_days(p_clock int8[], p_ahead int4) RETURNS int4 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+-- Makes the tables of today and of the days to come, as the owner of the schema, whoever calls. Attaching one disturbs nobody.
+CREATE FUNCTION pawl_days(p_clock int8[], p_ahead int4) RETURNS int4
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
     v_today int8 := coalesce(p_clock[1], pawl_now()) / 86400000000;
     v_made int4 := 0;
@@ -17,6 +18,14 @@ BEGIN
         v_made := v_made + 1;
     END LOOP;
     RETURN v_made;
+END $$;
+
+-- Removes the table of a day, for those who do not own it; the others detach it concurrently. Nobody is held up for longer than a moment.
+CREATE FUNCTION pawl_drop_day(p_day int8) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '200ms' AS $$
+BEGIN
+    EXECUTE format('DROP TABLE IF EXISTS pawl_done_%s', p_day);
+    DELETE FROM pawl_day WHERE day = p_day;
 END $$;
 
 -- What hangs on finished tasks, their bodies included.
@@ -35,6 +44,7 @@ CREATE AGGREGATE pawl_histogram_total (int8[]) (SFUNC = pawl_histogram_sum, STYP
 -- Adds up what lanes that are no more left behind: those of node 0, and those of the nodes given.
 CREATE FUNCTION pawl_merge(p_now int8, p_nodes int4[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
+    INSERT INTO pawl_queue (queue_id) SELECT DISTINCT queue_id FROM pawl_count WHERE node = 0 ORDER BY 1 ON CONFLICT DO NOTHING;
     WITH d AS (DELETE FROM pawl_count WHERE (node = 0 AND lane <> 0) OR node = ANY (p_nodes) RETURNING *)
     INSERT INTO pawl_count AS c (node, lane, queue_id, waiting, pending, leased, failed)
     SELECT 0, 0, queue_id, sum(waiting), sum(pending), sum(leased), sum(failed) FROM d GROUP BY queue_id
@@ -258,3 +268,5 @@ CREATE FUNCTION pawl_shape() RETURNS text LANGUAGE sql STABLE SET search_path FR
         SELECT 'function ' || p.proname || ' ' || md5(p.prosrc) FROM pg_proc p
         WHERE p.pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'pawl_meta'::regclass) AND p.proname LIKE 'pawl\_%') x
 $$;
+
+REVOKE EXECUTE ON FUNCTION pawl_days, pawl_drop_day FROM PUBLIC;

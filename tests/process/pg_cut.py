@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Lost answers and cut networks between a node and PostgreSQL: nothing is inserted twice, no outcome is lost, and there is no lease that
+nobody runs."""
+
+import contextlib
+import sys
+
+import pg_gate
+import pg_server
+import proc
+
+LEASE_MS = 1500
+
+
+def check(condition, text):
+    if not condition:
+        raise proc.Failure(text)
+
+
+class Scene:
+    started = 0
+
+    def __init__(self, nodes, server, gate):
+        self.nodes, self.server, self.gate = nodes, server, gate
+
+    def start(self, name, gated, **options):
+        self.nodes.path = self.server.url_at(self.gate.folder) if gated else self.server.url()
+        Scene.started += 1  # their tokens differ by their names
+        return self.nodes.start(f"{name}{Scene.started}", **{"lease_ms": LEASE_MS, **options})
+
+    def stored(self, node, task):
+        """What the store has for the token of this task; it must be there once."""
+        node.tell("dump")
+        node.expect(e="dumped")
+        found = [line for line in node.has(e="task") if line["token"] == task["token"]]
+        check(len({line["id"] for line in found}) == 1, f"the task is stored as {found}")
+        return found[-1]
+
+
+def dispatch(node, kind="ok"):
+    node.tell(f"dispatch {kind}")
+    return node.expect(e="ack")
+
+
+def check_once(scene, node, task, attempts=1):
+    stored = scene.stored(node, task)
+    good = [outcome for _, outcome, _ in stored["attempts"] if outcome == "succeeded"]
+    check(stored["state"] == "succeeded" and len(good) == 1 and len(stored["attempts"]) == attempts, f"the task became {stored}")
+
+
+def insert(scene):
+    sender = scene.start("sender", True, serve=0)
+    dispatch(sender)  # it has its ids and its receipts
+    scene.gate.lose_answer("pawl_apply")
+    task = dispatch(sender)
+    scene.gate.expect_lost()
+    check(task["outcome"] == "created", f"the answer came as {task}")
+    check(scene.stored(sender, task)["state"] == "pending", "the task is not pending")
+    runner = scene.start("runner", False)
+    runner.expect(e="end", id=task["id"], outcome="succeeded")
+    check_once(scene, runner, task)
+    runner.close()
+    sender.close()
+
+
+def born_leased(scene):
+    node = scene.start("alone", True)
+    node.expect(e="end", id=dispatch(node)["id"])
+    scene.gate.lose_answer("pawl_apply")
+    task = dispatch(node)
+    scene.gate.expect_lost()
+    node.expect(e="end", id=task["id"], outcome="succeeded")
+    check_once(scene, node, task)
+    check(len(node.has(e="start", id=task["id"])) == 1, "the task ran twice")
+    node.close()
+
+
+def finish(scene):
+    node = scene.start("alone", True, hold=1)
+    task = dispatch(node, "nap")
+    node.expect(e="start", id=task["id"])
+    scene.gate.lose_answer("pawl_apply")
+    scene.gate.expect_lost()
+    end = node.expect(e="end", id=task["id"], outcome="succeeded")
+    check_once(scene, node, task)
+    check(len(node.has(e="start", id=task["id"])) == 1, "the task ran twice")
+    check(len(node.has(e="end", id=task["id"])) == 1, "two hooks were called")
+    returned = node.has(e="return", id=task["id"])[0]
+    node.close()
+    return f"told {(end['t'] - returned['t']) // 1000} ms after the return"
+
+
+def claim(scene):
+    runner = scene.start("runner", True)
+    sender = scene.start("sender", False, serve=0)
+    scene.gate.lose_answer("pawl_claim")
+    task = dispatch(sender)
+    scene.gate.expect_lost()
+    start = runner.expect(e="start", id=task["id"])
+    took_ms = (start["t"] - task["t"]) / 1000
+    runner.expect(e="end", id=task["id"], outcome="succeeded")
+    check_once(scene, runner, task, attempts=len(scene.stored(runner, task)["attempts"]))
+    check(took_ms <= LEASE_MS + proc.deadline(2) * 1000, f"the task waited {took_ms:.0f} ms under a lease nobody knew of")
+    sender.close()
+    runner.close()
+    return f"run after {took_ms:.0f} ms, fence {start['fence']}"
+
+
+def network(scene, ways, cut):
+    """The task of a node that is cut off goes to another one. It learns that when it is back, and works on."""
+    node = scene.start("cut", True, hold=1)
+    task = dispatch(node, "hold")
+    held = node.expect(e="start", id=task["id"])
+    heir = scene.start("heir", False)
+    scene.gate.hold(*ways)
+    again = heir.expect(e="start", id=task["id"])
+    heir.expect(e="end", id=task["id"], fence=again["fence"], outcome="succeeded")
+    node.expect(e="told", id=task["id"], reason="lease_lost")
+    node.expect(e="lease_lost", id=task["id"])  # it thinks so
+    if cut:
+        scene.gate.cut()
+    scene.gate.open()
+    node.expect(e="lease_lost", id=task["id"])  # the store says so
+    heir.close()
+    later = dispatch(node)
+    node.expect(e="end", id=later["id"], outcome="succeeded")
+    check(not node.has(e="end", id=task["id"]), "the node that was cut off ended the task, too")
+    check(again["fence"] > held["fence"], f"the fence went from {held['fence']} to {again['fence']}")
+    check_once(scene, node, task, attempts=len(scene.stored(node, task)["attempts"]))
+    node.close()
+    return f"taken over after {(again['t'] - held['t']) // 1000} ms, back {(later['t'] - again['t']) // 1000} ms later"
+
+
+def answers(scene):
+    """What the node says is heard, so its outcome counts, although it learns of that late."""
+    node = scene.start("deaf", True, hold=1)
+    task = dispatch(node, "hold")
+    node.expect(e="start", id=task["id"])
+    heir = scene.start("heir", False)
+    scene.gate.hold("to_client")
+    node.expect(e="return", id=task["id"])
+    heir.tell("drain 20")
+    heir.expect(e="drained")
+    check(not heir.has(e="start", id=task["id"]), "the task was taken away although its outcome was offered in time")
+    check_once(scene, heir, task)
+    scene.gate.open()
+    node.expect(e="end", id=task["id"], outcome="succeeded")
+    heir.close()
+    node.expect(e="end", id=dispatch(node)["id"], outcome="succeeded")
+    node.close()
+
+
+def frozen(scene):
+    """Connections that fell silent: the node renews on a new one before its lease is over, and its task stays its own."""
+    node = scene.start("silent", True, hold=1, lease_ms=2 * LEASE_MS)
+    task = dispatch(node, "hold")
+    node.expect(e="start", id=task["id"])
+    heir = scene.start("heir", False)
+    scene.gate.expect_passed("pawl_renew", 2)  # the connection for that is there
+    scene.gate.freeze()
+    lost = node.wait(4 * LEASE_MS / 1000, e="told", id=task["id"])
+    check(not lost, f"the node lost its lease although the server could be reached: {lost}")
+    check(not heir.has(e="start", id=task["id"]), "the task was taken away from a node that could reach the server")
+    scene.gate.cut()
+    scene.gate.open()
+    node.destroy()
+    heir.expect(e="end", id=task["id"], outcome="succeeded")
+    heir.close()
+
+
+def play(title, server, scene, *args):
+    with proc.nodes() as nodes, contextlib.closing(pg_gate.Gate(server.where)) as gate:
+        print(f"{title}: {scene(Scene(nodes, server, gate), *args) or 'well'}", flush=True)
+
+
+def main():
+    wanted = sys.argv[1:]
+    scenes = [("the answer of an insert lost", insert), ("the answer of an insert with a lease lost", born_leased),
+              ("the answer of a finish lost", finish), ("the answer of a claim lost", claim),
+              ("cut off, connections broken", network, ("to_server", "to_client"), True),
+              ("held back in both directions", network, ("to_server", "to_client"), False),
+              ("requests held back", network, ("to_server",), False), ("answers held back", answers),
+              ("connections fallen silent", frozen)]
+    with pg_server.nodes() as (_, server):
+        for title, scene, *args in scenes:
+            if not wanted or scene.__name__ in wanted:
+                play(title, server, scene, *args)
+
+
+if __name__ == "__main__":
+    main()
