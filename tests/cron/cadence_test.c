@@ -399,7 +399,7 @@ static void around_change(world *w, const zone *z, int64_t change_s)
         w->local[i] = (t + tm.tm_gmtoff) / 60;
     }
     int hour = (int)(w->local[BEFORE + LOOK_BACK] / 60 % 24);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 2; i++) {
         written e = some_expression(&w->random, hour);
         cadence c = cron(e.text);
         bool flows = e.hours == 0xffffff;

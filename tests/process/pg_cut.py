@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Lost answers and cut networks between a node and PostgreSQL: nothing is inserted twice, no outcome is lost, and there is no lease that
-nobody runs."""
+"""Lost answers and cut networks between a node and PostgreSQL: nothing is inserted twice, no outcome is lost, and there is no
+lease that nobody runs."""
 
 import contextlib
 import sys

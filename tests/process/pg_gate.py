@@ -1,7 +1,7 @@
 """A gate between nodes and a PostgreSQL server: what passes it can be held back, lost or cut off.
 
-A Gate listens on a unix socket of its own and passes messages on, whole ones, to the server's socket. It reads as much of the protocol as it
-needs to know which statement a message executes.
+A Gate listens on a unix socket of its own and passes messages on, whole ones, to the server's socket. It reads as much of the
+protocol as it needs to know which statement a message executes.
 """
 
 import os
@@ -142,7 +142,8 @@ class Gate:
         """Waits until so many statements with this text have passed from now on."""
         with self.changed:
             since = len(self.passed)
-            if not self.changed.wait_for(lambda: sum(pattern in text for text in self.passed[since:]) >= count, proc.deadline(30)):
+            enough = self.changed.wait_for(lambda: sum(pattern in text for text in self.passed[since:]) >= count, proc.deadline(30))
+            if not enough:
                 raise proc.Failure(f"nobody asked {pattern} {count} times")
 
     def expect_lost(self):

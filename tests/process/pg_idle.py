@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""An idle node on PostgreSQL: at most one query per interval of its safety poll, and nothing is written. Behind a pooling proxy: one renewal
-per interval. The server's log says what it was asked.
+"""An idle node on PostgreSQL: at most one query per interval of its safety poll, and nothing is written. Behind a pooling
+proxy: one renewal per interval. The server's log says what it was asked.
 
     pg_idle.py [SECONDS]        how long is looked; 4 by default
 """
@@ -66,7 +66,7 @@ def main():
         server.set(autovacuum="off", log_line_prefix="asked by %a ", log_statement="all")
         for proxy in (False, True):
             node = idle_node(nodes, server, proxy)
-            time.sleep(proc.deadline(6))  # what follows a start and the last task is over, the first look for old history included
+            time.sleep(proc.deadline(6))  # until all that follows a start is over, the first look for old history included
             asked, written = look(server, node.name, seconds)
             judge(node.name, asked, written, seconds, proxy)
             check_alive(nodes, server, node)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Nothing acknowledged is lost on one PostgreSQL: nodes dispatch and run tasks, and meanwhile a random one is killed every second, others
-are stopped for longer than their lease, all sessions are ended twice a second, and the server itself is restarted at once, without a
-shutdown, and later killed.
+"""Nothing acknowledged is lost on one PostgreSQL: nodes dispatch and run tasks, and meanwhile a random one is killed every
+second, others are stopped for longer than their lease, all sessions are ended twice a second, and the server itself is
+restarted at once, without a shutdown, and later killed.
 
     pg_storm.py [--seconds N] [--nodes N] [--seed N]
 
-One node is never hit: it must come through all of it by itself. In the end one more is killed, the others may end, and a clean node works
-off what is left and tells what is there; history.py then judges. No task may have been taken from a node that lived all the time.
+One node is never hit: it must come through all of it by itself. In the end one more is killed, the others may end, and a clean
+node works off what is left and tells what is there; history.py then judges. No task may have been taken from a node that lived
+all the time.
 """
 
 import argparse

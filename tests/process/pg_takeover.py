@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""How soon others go on with a node's tasks on PostgreSQL: after a kill within its lease and two seconds, after a clean stop at once. And
-that nobody loses anything by an outage of the server that outlasts all leases: the nodes come back by themselves, what ended meanwhile is
-accepted, and nobody is rescued."""
+"""How soon others go on with a node's tasks on PostgreSQL: after a kill within its lease and two seconds, after a clean stop at
+once. And that nobody loses anything by an outage of the server that outlasts all leases: the nodes come back by themselves,
+what ended meanwhile is accepted, and nobody is rescued."""
 
 import time
 
