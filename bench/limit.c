@@ -60,7 +60,7 @@ static void must(int fine, const char *what)
     exit(1);
 }
 
-static limiter *fresh(rate_policy policy)
+static limiter *fresh(pawl_rate policy)
 {
     rate r;
     limiter *l = limit_new(&(limit_config){.allocator = &counting, .seed = 42, .keys_max = MANY});
@@ -71,7 +71,7 @@ static limiter *fresh(rate_policy policy)
 /* Each question about some key, all of which have budget. */
 static double go(int keys, long decisions)
 {
-    limiter *l = fresh((rate_policy){.permits = 1000, .period_us = 1000});
+    limiter *l = fresh((pawl_rate){.permits = 1000, .period_us = 1000});
     limit_answer a;
     limit_question q = {.now_us = 1};
     double best = 0;
@@ -96,7 +96,7 @@ static double go(int keys, long decisions)
 /* A thousand keys without budget: each question reserves a slot, and when that has come redeems it. */
 static double wait_for_slot(long decisions)
 {
-    limiter *l = fresh((rate_policy){.permits = 1000, .period_us = 1000, .burst = 1});
+    limiter *l = fresh((pawl_rate){.permits = 1000, .period_us = 1000, .burst = 1});
     limit_answer a;
     long made = 0;
     int64_t now_us = 1;
@@ -117,7 +117,7 @@ static double wait_for_slot(long decisions)
 
 static double mebibytes_of_keys(void)
 {
-    limiter *l = fresh((rate_policy){.permits = 1, .period_us = PAWL_DAY});
+    limiter *l = fresh((pawl_rate){.permits = 1, .period_us = PAWL_DAY});
     limit_answer a;
     limit_numbers n;
     size_t before = memory;

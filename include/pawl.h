@@ -240,6 +240,59 @@ typedef struct pawl_retry_policy {
 } pawl_retry_policy;
 
 /* ---------------------------------------------------------------------------------------------------------------------------
+ * Rate limits
+ *
+ * A type may start so many tasks per period for each rate key: an account, an external service. A key without budget delays nobody
+ * else and holds no worker: its tasks wait for their slots, T = period / permits apart, and run then. The budget is kept in the store,
+ * so it is one for all nodes, exact, and survives restarts; while the store is away nothing limited starts.
+ *
+ * The limit of a handler is stored when the engine starts; the newest wins, whoever stores it, and everybody is told.
+ */
+typedef struct pawl_rate {
+    int permits;        /* starts per period; 0 = no limit */
+    int64_t period_us;  /* 15 per minute: one every 4 s, on average */
+    int burst;          /* starts saved up while a key is idle, to be had at once; 0 = permits, 1 = evenly spaced */
+    bool start_empty;   /* a key that is seen for the first time has saved nothing */
+    bool retries_free;  /* further attempts of a task that failed take nothing */
+    bool discard;       /* what cannot start at once fails (rate_limited) instead of waiting */
+    int64_t horizon_us; /* a task whose slot is farther away fails (rate_limited); 0 = 1 h, negative = it waits however long */
+} pawl_rate;
+
+typedef enum pawl_rate_scope {
+    PAWL_RATE_SHARED = 0, /* one budget for all nodes of the store */
+    PAWL_RATE_LOCAL       /* one for each process, in memory: new and full after every start */
+} pawl_rate_scope;
+
+/* What a limiter is asked about a task that stands before a worker, and what it answers. */
+typedef struct pawl_limit_question {
+    pawl_id id;
+    const char *type;
+    pawl_bytes key;
+    int64_t now_us; /* never goes back; slots are told by it */
+    int attempt;    /* the first is 1 */
+    bool again;     /* it was told to wait before: refuse it no more */
+} pawl_limit_question;
+
+typedef enum pawl_limit_verdict {
+    PAWL_LIMIT_FAILED = 0, /* the limiter does not work: the task starts, which is counted and logged */
+    PAWL_LIMIT_GO,         /* start it now */
+    PAWL_LIMIT_WAIT,       /* ask again at *slot_us */
+    PAWL_LIMIT_REJECTED    /* never: the task fails (rate_limited) */
+} pawl_limit_verdict;
+
+/* A limiter of the program's own, in place of the built-in ones. Its contract:
+ *   - ask may be called again for a task that waits: the same id is told the same slot and costs nothing more (reservations are by id);
+ *   - slots of a key never decrease;
+ *   - it never blocks and calls nothing of pawl: it runs on the engine's thread;
+ *   - a GO is used at once; release says that a task which waits will not come (cancelled, lost);
+ *   - nothing it does loses a task: if it fails, the task runs. */
+typedef struct pawl_limiter {
+    pawl_limit_verdict (*ask)(void *ctx, const pawl_limit_question *question, int64_t *slot_us);
+    void (*release)(void *ctx, pawl_id id); /* may be NULL */
+    void *ctx;
+} pawl_limiter;
+
+/* ---------------------------------------------------------------------------------------------------------------------------
  * Open and close
  */
 /* What a dispatch into a full queue does. */
@@ -368,6 +421,13 @@ typedef struct pawl_handler {
     pawl_retry_policy retry;
     int64_t timeout_us; /* per attempt, from its start; 0 = queue's, then engine's; negative = none */
     pawl_audit audit;
+    pawl_rate rate; /* per rate key of its tasks; a task without a key is not limited */
+    pawl_rate_scope rate_scope;
+    const pawl_limiter *limiter; /* instead of `rate`; lives as long as the engine */
+    /* The rate key of a task that was dispatched without one: bytes of the payload or the tenant, or memory of the program's that stays
+     * as it is until the next call in the same thread. false: it has none to tell, which is logged, and the task is not limited. On any
+     * thread: be quick, call nothing of pawl. */
+    bool (*rate_key)(void *ctx, pawl_bytes payload, const char *tenant, pawl_bytes *key);
     /* Hooks, on the worker's thread. They cannot change the outcome; what they return false for is logged. */
     bool (*on_started)(pawl_run *run, void *ctx);
     bool (*on_succeeded)(pawl_run *run, void *ctx);                 /* after the commit */
@@ -447,7 +507,7 @@ typedef struct pawl_task {
     int64_t at_us;       /* run at this instant (past = now); not together with delay_us */
     int max_attempts;    /* 0 = by policy */
     int64_t timeout_us;  /* 0 = by policy, negative = none */
-    pawl_bytes rate_key; /* kept for rate limits */
+    pawl_bytes rate_key; /* whose budget its start takes from (see pawl_rate): any bytes; none = not limited */
     const char *created_by;
     const char *traceparent; /* W3C trace context, carried to the run */
     const char *headers;     /* free text for the handler, at most 16 KiB */
@@ -747,6 +807,48 @@ PAWL_API pawl_status pawl_get_nodes(pawl *p, pawl_nodes **out, pawl_error *err);
 PAWL_API void pawl_nodes_free(pawl_nodes *nodes);
 
 /* ---------------------------------------------------------------------------------------------------------------------------
+ * Rate limits while running (those in the store; see pawl_rate)
+ */
+typedef struct pawl_limit_info {
+    const char *type;
+    pawl_bytes key; /* none: the limit of the type, for every key that has none of its own */
+    pawl_rate rate; /* in force; permits 0: only paused */
+    bool own;       /* the key has a limit of its own, or is paused by itself */
+    bool paused;
+    int left;             /* starts that could be made now */
+    int64_t next_slot_us; /* when the next task that asks may start; 0 for a type */
+    int64_t waiting;      /* tasks stored with a slot ahead */
+} pawl_limit_info;
+
+typedef struct pawl_limit_filter {
+    const char *type;   /* NULL: every type */
+    pawl_bytes key;     /* none: every key */
+    bool waiting;       /* only keys that tasks wait for */
+    int limit;          /* rows at most; 0 = 100, at most 1000 */
+    const char *cursor; /* pawl_limits.next of the page before; NULL: the first */
+} pawl_limit_filter;
+
+typedef struct pawl_limits {
+    size_t count;
+    const pawl_limit_info *limits;               /* by type; its own limit first, then keys */
+    const char *next;                            /* NULL: there are no more */
+    int64_t now_us;                              /* the store's */
+    int64_t parked, deferrals, rejected, opened; /* in this process: waiting now; and so far: had to wait, refused, not limited */
+} pawl_limits;
+
+PAWL_API pawl_status pawl_get_limits(pawl *p, const pawl_limit_filter *filter, pawl_limits **out, pawl_error *err);
+PAWL_API void pawl_limits_free(pawl_limits *limits);
+
+/* Changes the limit of a type (key: none), or gives one key of it a limit of its own; permits 0 takes it away. In force for all nodes
+ * with the next start; tasks that wait for slots of the old one ask anew. */
+PAWL_API pawl_status pawl_set_limit(pawl *p, const char *type, pawl_bytes key, const pawl_rate *rate, const char *by,
+                                    pawl_error *err);
+
+/* Nothing of the key (key: none, of the type's keys without a limit of their own) starts until it is resumed. */
+PAWL_API pawl_status pawl_pause_limit(pawl *p, const char *type, pawl_bytes key, const char *by, pawl_error *err);
+PAWL_API pawl_status pawl_resume_limit(pawl *p, const char *type, pawl_bytes key, const char *by, pawl_error *err);
+
+/* ---------------------------------------------------------------------------------------------------------------------------
  * Events
  */
 /* clang-format off */
@@ -757,7 +859,8 @@ PAWL_API void pawl_nodes_free(pawl_nodes *nodes);
     X(PROGRESS, "progress") X(TIMEOUT, "timeout") X(STUCK, "stuck")             \
     X(LEASE_LOST, "lease_lost") X(PAUSED, "paused") X(RESUMED, "resumed")       \
     X(STORE_DOWN, "store_down") X(STORE_UP, "store_up") X(NODE_STARTED, "node_started") \
-    X(NODE_STOPPED, "node_stopped") X(UNKNOWN_TYPE, "unknown_type") X(LONG_RUNNING, "long_running")
+    X(NODE_STOPPED, "node_stopped") X(UNKNOWN_TYPE, "unknown_type") X(LONG_RUNNING, "long_running") \
+    X(DEFERRED, "deferred") X(RATE_OPEN, "rate_open") X(LIMITS_CHANGED, "limits_changed")
 
 typedef enum pawl_event_kind {
     PAWL_EVENT_NONE = 0,

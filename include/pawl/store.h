@@ -10,6 +10,7 @@
  *   fence     grows with every lease of a task, and whenever a lease is taken back. A write with another fence is refused.
  *   lane      one stream of batches of one node; at most one batch of a lane is unanswered.
  *   receipt   (node, lane) -> number and results of the last batch applied.
+ *   gate      the budget of one (type, rate key) under a rate limit. A slot of it is the right to start within [slot, slot + L).
  *
  * ANSWERS. Every callback returns
  *   PAWL_OK           it happened, and is durable;
@@ -27,7 +28,16 @@
  * 1, else from up to lanes + 1 threads, renew on its own. read, tx_apply, backup and watch_check may come from any thread at any
  * time and must not wait for a write under way longer than the store's own lock wait.
  *
- * LOCK ORDER inside a batch, on every store: own life row, receipt, limits, keys, tasks by id, rollups, heartbeat.
+ * RATE LIMITS. Limits are stored (LIMIT): of a type, or of one key of it, which counts more. Slots are taken by the rules of core/rate,
+ * bit for bit (src/store/gate.h has them for stores in C); the clock is read once the gate is locked. Whoever takes slots in one call
+ * takes all of a gate with one write of its row. A slot is taken
+ *   - by an INSERT of a task that is due and whose type and rate key have a limit: with budget it is as if there were none; else it is
+ *     stored pending with run_at = slot, and is not looked at before. Beyond the horizon, or to be discarded: stored without a slot;
+ *   - by RESERVE, of the holder of a lease that came without a slot, or too late for it.
+ * A pending task that has a slot has it at run_at. It is given back, if it is the gate's last, by whatever ends or replaces the task
+ * before its time. A limit that changes, and a clock that steps back, begin a new epoch of the gate: slots of an older one are void.
+ *
+ * LOCK ORDER inside a batch, on every store: own life row, receipt, limits and gates, keys, tasks by id, rollups, heartbeat.
  */
 #ifndef PAWL_STORE_H
 #define PAWL_STORE_H
@@ -97,7 +107,9 @@ typedef enum pawl_op_kind {
     PAWL_OP_CANCEL,     /* somebody wants it cancelled */
     PAWL_OP_RETRY,      /* somebody wants a finished task again */
     PAWL_OP_ACK,        /* a dead letter is acknowledged */
-    PAWL_OP_QUEUE       /* pause or resume a queue */
+    PAWL_OP_QUEUE,      /* pause or resume a queue */
+    PAWL_OP_RESERVE,    /* the lease's holder asks for a slot */
+    PAWL_OP_LIMIT       /* put or drop the rate limit of a type, or of one key of it */
 } pawl_op_kind;
 
 typedef enum pawl_op_result {
@@ -107,13 +119,15 @@ typedef enum pawl_op_result {
     PAWL_OP_UPDATED,  /* INSERT: a live task of the key had not started; out_id's body, time, priority and queue were replaced */
     PAWL_OP_REPLACED, /* INSERT: the key's last task is finished; the new task took the key */
     PAWL_OP_ASKED,    /* CANCEL: leased and started; its holder will be told */
-    PAWL_OP_STALE,    /* START, FINISH, RELEASE, PROGRESS: not leased under this fence any more */
-    PAWL_OP_CANCELLING, /* START: the lease is good, but a cancel was asked; not started */
+    PAWL_OP_STALE,    /* START, FINISH, RELEASE, PROGRESS, RESERVE: not leased under this fence any more */
+    PAWL_OP_CANCELLING, /* START, RESERVE: the lease is good, but a cancel was asked; not started */
     PAWL_OP_NOT_FOUND,
     PAWL_OP_CONFLICT,  /* the task's state does not allow it */
     PAWL_OP_COLLISION, /* INSERT: the id is taken, and the caller did not say that it might be */
     PAWL_OP_FULL,      /* INSERT: the queue's depth limit; nothing of the group was stored */
-    PAWL_OP_REFUSED    /* the store cannot hold it (a row too large, bytes it cannot keep) */
+    PAWL_OP_REFUSED,   /* the store cannot hold it (a row too large, bytes it cannot keep) */
+    PAWL_OP_MOVED,     /* RESERVE: the slot is far; the task is pending with it, and the lease has ended */
+    PAWL_OP_BEYOND     /* RESERVE: the slot is beyond the horizon, or it is not to wait; nothing was taken, the lease is kept */
 } pawl_op_result;
 
 /* How an execution ended, for its attempt row. */
@@ -179,7 +193,9 @@ typedef struct pawl_op {
             int spawns_count;
         } finish;
         struct {
-            int64_t delay_us;  /* run_at = the store's now + delay; negative: run_at stays (it never started) */
+            int64_t delay_us; /* run_at = the store's now + delay; negative: run_at stays (it never started) */
+            int64_t slot_us;  /* not 0: it never started and has this slot (of `epoch`): run_at */
+            int64_t epoch;
             bool failure;      /* counts as a failed attempt */
             bool interruption; /* counts as an interruption */
             pawl_execution run;
@@ -198,13 +214,33 @@ typedef struct pawl_op {
             const char *queue;
             bool pause;
         } queue;
+        struct {
+            pawl_bytes key;  /* the rate key, if the body has none */
+            int64_t near_us; /* a slot farther away than this ends the lease: MOVED */
+            int64_t lead_us; /* answers take that long: no slot earlier than now + this */
+            bool again;      /* it had a slot before: neither horizon nor `discard` is asked */
+        } reserve;
+        struct {
+            const char *type;
+            pawl_bytes key; /* none: the type's own */
+            pawl_rate rate; /* permits 0: no limit any more. Never one that cannot be kept */
+            bool paused;    /* nothing of the key starts until it is put again without */
+            bool initial;   /* a node that starts tells its own: EXISTING if it is the one in force */
+            int move; /* and lets up to so many tasks with slots of the old limit ask anew at once; `more`: there are others */
+            bool more;
+        } limit;
     } u;
 
     /* Answers. */
-    pawl_id out_id;        /* INSERT, RETRY: the task meant by the result */
-    int64_t out_fence;     /* INSERT: the lease's fence; 0: it was stored pending */
-    int64_t out_run_at_us; /* INSERT, RELEASE: the store's time at which it falls due */
-    pawl_state out_state;  /* CANCEL, RETRY, EXISTING, STALE: the state found; NONE: no such task */
+    pawl_id out_id;    /* INSERT, RETRY: the task meant by the result */
+    int64_t out_fence; /* INSERT: the lease's fence; 0: it was stored pending */
+    int64_t
+        out_run_at_us; /* INSERT, RELEASE: the store's time at which it falls due. RESERVE, and INSERT that was leased: the slot */
+    int64_t
+        out_until_us;  /* RESERVE, INSERT that was leased: where the right to start ends; 0: not known any more (the answer comes
+                              from a receipt), so the slot is late; INT64_MAX: no limit */
+    int64_t out_epoch; /* of that slot */
+    pawl_state out_state; /* CANCEL, RETRY, EXISTING, STALE: the state found; NONE: no such task */
 } pawl_op;
 
 /* One atomic commit. Nothing in it depends on the order of its operations: a batch has at most one operation per task and per
@@ -246,6 +282,9 @@ typedef struct pawl_claimed {
     bool not_started; /* others may still take it back: START before running it */
     bool suspect;     /* was rescued: START with the mark before running it */
     bool solo;        /* no other suspect may run beside it in this process */
+    bool limited;     /* its type and rate key have a limit: it starts only with a slot */
+    int64_t until_us; /* limited: where the right to start that it has from run_at on ends; 0: it has none, RESERVE first */
+    int64_t epoch;    /* of that slot */
 } pawl_claimed;
 
 typedef struct pawl_lease {
@@ -272,6 +311,7 @@ typedef struct pawl_news {
     int lapsed_count;
     pawl_lease cancels[PAWL_CANCELS_MAX]; /* leases of this node whose cancel was asked */
     int cancels_count;
+    int64_t limits_version; /* grows with every change of a limit; 0: there never was one */
 } pawl_news;
 
 typedef struct pawl_claim {
@@ -344,13 +384,14 @@ typedef struct pawl_sweep {
 /* ---- questions ------------------------------------------------------------------------------------------------------------- */
 
 typedef enum pawl_query_kind {
-    PAWL_QUERY_GET = 1, /* id -> info with attempts, or PAWL_NOT_FOUND */
-    PAWL_QUERY_LIST,    /* filter -> page */
-    PAWL_QUERY_TRAIL,   /* id -> trail */
-    PAWL_QUERY_STATS,   /* window_us -> stats (queues, live counts, rollups); `workers, running, ready` stay 0 */
-    PAWL_QUERY_NODES,   /* -> nodes, and node_types[i] beside them */
-    PAWL_QUERY_STATE,   /* id -> state and fence only, or PAWL_NOT_FOUND: cheap */
-    PAWL_QUERY_SETTINGS /* -> text: "name=value ..." of what durability rests on */
+    PAWL_QUERY_GET = 1,  /* id -> info with attempts, or PAWL_NOT_FOUND */
+    PAWL_QUERY_LIST,     /* filter -> page */
+    PAWL_QUERY_TRAIL,    /* id -> trail */
+    PAWL_QUERY_STATS,    /* window_us -> stats (queues, live counts, rollups); `workers, running, ready` stay 0 */
+    PAWL_QUERY_NODES,    /* -> nodes, and node_types[i] beside them */
+    PAWL_QUERY_STATE,    /* id -> state and fence only, or PAWL_NOT_FOUND: cheap */
+    PAWL_QUERY_SETTINGS, /* -> text: "name=value ..." of what durability rests on */
+    PAWL_QUERY_LIMITS    /* limit_filter -> limits and their gates, by type and key */
 } pawl_query_kind;
 
 typedef struct pawl_query {
@@ -369,6 +410,8 @@ typedef struct pawl_query {
     pawl_state state;
     int64_t fence;
     const char *text;
+    const pawl_limit_filter *limit_filter;
+    pawl_limits *limits;
 } pawl_query;
 
 /* ---- the store ------------------------------------------------------------------------------------------------------------- */
@@ -422,7 +465,7 @@ typedef struct pawl_store_type {
 
     /* Leases due tasks in the order priority, run_at, id, for each want, to a node that is alive (else news.node_dead and none), and
      * writes its heartbeat if any was granted. Suspects only within `free`; of those to run alone one at most, and only if `solo`.
-     * Of a keyed task beyond `free` the lease says not_started. */
+     * Of a keyed task beyond `free`, and of a keyed task with a limit, the lease says not_started. */
     pawl_status (*claim)(pawl_store *store, pawl_claim *call, pawl_arena *arena, pawl_error *err);
 
     /* Writes the heartbeat (renewal number + 1) if the node is alive. */

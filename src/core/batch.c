@@ -80,6 +80,7 @@ static uint64_t other_lock(const pawl_op *op)
 {
     if (op->kind == PAWL_OP_INSERT && op->u.insert.body->key) return batch_key_hash(op->u.insert.body);
     if (op->kind == PAWL_OP_QUEUE) return hash_bytes(op->u.queue.queue, strlen(op->u.queue.queue), 2) | UINT64_C(1) << 63;
+    if (op->kind == PAWL_OP_LIMIT) return hash_bytes(op->u.limit.type, strlen(op->u.limit.type), 3) | UINT64_C(1) << 63;
     return 0;
 }
 
@@ -304,13 +305,13 @@ static void committed(core *c, lane *l)
     while ((node = list_pop(&l->requests))) {
         core_request *r = container_of(node, core_request, link);
         unlock_request(c, r);
-        request_results(c, r, batch->store_now_us);
+        request_results(c, r, l->first_sent_us, batch->store_now_us);
     }
     while ((node = list_pop(&l->tasks))) {
         core_task *t = container_of(node, core_task, op_link);
         unlock_task(c, t);
         t->op_place = OP_IDLE;
-        run_op_answered(c, t, batch->store_now_us);
+        run_op_answered(c, t, l->first_sent_us, batch->store_now_us);
     }
     batch->count = 0;
     if (current && batch->node_dead) lease_node_dead(c);

@@ -43,7 +43,7 @@ int claim_find_handler(core *c, const char *type)
 static int most(int a, int b) { return a > b ? a : b; }
 static int idle_workers(const queue *q) { return q->workers - q->busy; }
 
-static int coming(const queue *q) { return q->ready_count + q->asked + (CANARY(ROOM_TWICE) ? 0 : q->claiming); }
+static int coming(const queue *q) { return q->ready_count + q->reserving + q->asked + (CANARY(ROOM_TWICE) ? 0 : q->claiming); }
 
 /* Tasks that would start at once. */
 static int room_free(const queue *q) { return most(0, idle_workers(q) - coming(q)); }
@@ -71,9 +71,8 @@ static void measure_surplus(const core *c, queue *q, int64_t ran_us)
     q->surplus = least(least(runs * q->workers, c->config.surplus), q->capacity);
 }
 
-void claim_run_finished(core *c, queue *q, int64_t ran_us)
+static void measure_prefetch(core *c, queue *q)
 {
-    if (c->config.surplus) measure_surplus(c, q, ran_us < SLOW ? ran_us : SLOW);
     q->window_runs++;
     int64_t elapsed = c->now.mono_us - q->window_us;
     if (elapsed < WINDOW_US) return;
@@ -84,11 +83,19 @@ void claim_run_finished(core *c, queue *q, int64_t ran_us)
     q->window_us = c->now.mono_us;
 }
 
+void claim_run_finished(core *c, queue *q, int64_t ran_us)
+{
+    if (c->config.surplus) measure_surplus(c, q, ran_us < SLOW ? ran_us : SLOW);
+    measure_prefetch(c, q);
+}
+
+void claim_moved(core *c, queue *q) { measure_prefetch(c, q); }
+
 /* ---- born leased -------------------------------------------------------------------------------------------------------------- */
 
 bool claim_may_ask(core *c, const pawl_body *body, int *queue_out)
 {
-    if (c->mode != MODE_STARTED || !c->node || c->lapsed) return false;
+    if (c->mode != MODE_STARTED || !c->node || c->lapsed || c->limits_untold > 0) return false;
     int at = claim_find_queue(c, body->queue);
     if (at < 0 || claim_find_handler(c, body->type) < 0) return false;
     queue *q = &c->queues[at];
@@ -192,6 +199,7 @@ static bool reserve(core *c, int total)
 void claim_send(core *c)
 {
     if (c->mode != MODE_STARTED || !c->node || c->claim.busy || heap_has(&c->claim_timer.node)) return;
+    if (c->limits_untold > 0) return;
     pawl_claim *claim = &c->claim.u.claim;
     int total = build_wants(c);
     if (claim->wants_count == 0 && !c->news_wanted) return;
@@ -248,7 +256,13 @@ static void take(core *c, pawl_claimed *got)
     t->not_started = got->not_started;
     t->suspect = got->suspect;
     t->solo = got->solo;
-    run_adopt(c, t, c->want_queue[got->want]);
+    gate_told told = {.limited = got->limited,
+                      .slot_us = got->run_at_us,
+                      .until_us = got->until_us,
+                      .epoch = got->epoch,
+                      .sent_us = c->claim.sent_us,
+                      .store_now_us = c->claim.u.claim.news.store_now_us};
+    run_adopt(c, t, c->want_queue[got->want], &told);
 }
 
 static void claim_failed(core *c)
@@ -291,6 +305,11 @@ void claim_news(core *c, const pawl_news *news)
         lease_node_dead(c);
         return;
     }
+    if (c->limits_version >= 0 && news->limits_version > c->limits_version) {
+        engine_event(c, PAWL_EVENT_LIMITS_CHANGED, NULL, 0, 0, news->limits_version, NULL);
+        engine_log(c, PAWL_INFO, "rate limits were changed, here or by others: see `pawl limits`");
+    }
+    c->limits_version = news->limits_version;
     for (int i = 0; i < news->cancels_count; i++) {
         core_task *t = run_find(c, news->cancels[i].id);
         if (t && t->fence == news->cancels[i].fence) run_cancel(c, t);

@@ -64,6 +64,7 @@ static void defaults(core_config *config)
     if (config->capacity <= 0) config->capacity = 1000;
     if (config->lease_us <= 0) config->lease_us = 30 * PAWL_SECOND;
     if (config->long_run_us <= 0) config->long_run_us = 15 * PAWL_MINUTE;
+    if (config->parked_max <= 0) config->parked_max = 5000;
 }
 
 pawl_status core_new(const core_config *config, core **out)
@@ -75,6 +76,7 @@ pawl_status core_new(const core_config *config, core **out)
     c->config = *config;
     c->wildcard = -1;
     c->trouble_us = INT64_MIN;
+    c->limits_version = -1;
     defaults(&c->config);
     rng_init(&c->random, config->seed);
     init_lists(c);
@@ -96,6 +98,7 @@ pawl_status core_new(const core_config *config, core **out)
 static void free_task_memory(core *c, core_task *t)
 {
     pawl_body_free(c->allocator, t->body);
+    alloc_free(c->allocator, t->refusal);
     alloc_free(c->allocator, t);
 }
 
@@ -153,6 +156,7 @@ void core_free(core *c)
         next = e->next;
         alloc_free(c->allocator, e);
     }
+    limit_free(c->limiter);
     free_config(c);
     free_calls(c);
     map_done(&c->tasks);
@@ -192,7 +196,7 @@ pawl_status core_add_handler(core *c, const core_handler_config *config)
     handler *grown = alloc_resize(c->allocator, c->handlers, ((size_t)c->handlers_count + 1) * sizeof *grown);
     if (!grown) return PAWL_NO_MEMORY;
     c->handlers = grown;
-    handler h = {.policy = config->policy, .owner = config->handler};
+    handler h = {.policy = config->policy, .limit = config->limit, .rule = -1, .owner = config->handler};
     h.type = alloc_str(c->allocator, config->type);
     h.queue = alloc_str(c->allocator, config->queue ? config->queue : "default");
     if (!h.type || !h.queue) {
@@ -252,6 +256,7 @@ static bool prepare(core *c)
     if (!made(c, &c->wants, (queues + 1) * sizeof *c->wants) || !made(c, &c->want_queue, (queues + 1) * sizeof *c->want_queue) ||
         !made(c, &c->types, (handlers + 1) * sizeof *c->types) || !heap_reserve(&c->timers, c->timers_room + queues))
         return false;
+    if (!gate_prepare(c)) return false;
     for (int i = 0; i < c->handlers_count; i++) c->types[i] = c->handlers[i].type;
     for (int i = 0; i < c->queues_count; i++) list_init(&c->queues[i].ready); /* the array does not move any more */
     if (!make_policies(c)) return false;
@@ -507,6 +512,7 @@ pawl_status core_start(core *c, core_time now)
     c->now = now;
     if (!prepare(c)) return PAWL_NO_MEMORY;
     if (c->mode == MODE_STARTED) return PAWL_OK;
+    if (!gate_register(c)) return PAWL_NO_MEMORY;
     c->mode = MODE_STARTED;
     c->asked_to_stop_runs = false;
     engine_timer_off(c, &c->stop_timer);
@@ -626,6 +632,10 @@ void core_numbers_get(const core *c, core_time now, core_numbers *out)
     out->stuck = c->stuck;
     out->long_running = c->long_running;
     out->outcomes_waiting = c->ended;
+    out->parked = c->parked_tasks;
+    out->deferrals = c->deferrals;
+    out->rejected = c->rejected;
+    out->opened = c->opened;
     memcpy(out->events, c->counts, sizeof out->events);
 }
 
@@ -649,7 +659,7 @@ bool core_holds(const core *c, pawl_id id, core_task_state *state)
 
 void core_check(const core *c)
 {
-    int held = 0, running = 0, ended = 0, marked = 0, solo = 0;
+    int held = 0, running = 0, ended = 0, marked = 0, solo = 0, parked = 0;
     map_each(node, &c->tasks) {
         core_task *t = container_of(node, core_task, by_id);
         held++;
@@ -657,11 +667,15 @@ void core_check(const core *c)
         ended += t->state == CORE_ENDED;
         marked += t->marked;
         solo += t->marked && t->solo;
+        parked += t->waits;
+        CHECK(t->state != CORE_PARKED || (t->waits ? heap_has(&t->timer.node) : t->op_place != OP_IDLE));
+        CHECK(!t->waits || (t->state == CORE_PARKED && !t->in_worker));
         CHECK(t->body && t->fence > 0 && t->queue >= 0 && t->queue < c->queues_count);
         CHECK(t->state != CORE_ENDED || t->op_place != OP_IDLE);
         CHECK(t->state != CORE_STARTING || t->op_place != OP_IDLE);
     }
     CHECK(held == c->held && running == c->running && ended == c->ended);
+    CHECK(parked == c->parked_tasks && parked <= c->config.parked_max);
     CHECK(marked == c->marked && solo == c->marked_solo && (solo == 0 || marked == 1));
     for (int i = 0; i < c->queues_count; i++) {
         const queue *q = &c->queues[i];

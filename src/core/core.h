@@ -14,8 +14,9 @@
  *      claimed, or born leased
  *               |
  *             READY ----START op (keyed, suspect)----> STARTING --DONE--> RUNNING --> ENDED --op answered--> settled
- *               |                                                           ^
- *               +-----------------------------------------------------------+
+ *             ^ |                                                           ^
+ *             | +-----------------------------------------------------------+
+ *           PARKED  waits for its rate slot, or for the answer where that is (gate.c); holds no worker
  *
  * What core holds is a lease, never the task: the task's state is the store's, and each of its changes goes through task_move
  * (task.h), the table of legal moves.
@@ -65,6 +66,9 @@ typedef struct core_config {
     pawl_sweep retention;   /* keep_* only */
     const char *node_name;
     int64_t pid;
+    int parked_max; /* tasks that wait here for a rate slot at most; 0 = 5000. Others wait in the store */
+    int keys_max;   /* rate keys that local limits track; 0 = 100,000 */
+    bool deferral_events_off;
     int surplus;        /* very short runs: hand out up to so many more than there are workers; 0: none */
     int batch_ops;      /* a batch gathers up to so many operations; 0 = 2000 */
     size_t batch_bytes; /* or so many bytes; 0 = 4 MiB */
@@ -78,10 +82,19 @@ typedef struct core_queue_config {
     policy policy;
 } core_queue_config;
 
+typedef struct core_limit { /* of starts; see pawl_handler */
+    pawl_rate rate;         /* permits 0: none. One that can be kept */
+    pawl_rate_scope scope;
+    const pawl_limiter *limiter;
+    bool (*key)(void *ctx, pawl_bytes payload, const char *tenant, pawl_bytes *key);
+    void *key_ctx;
+} core_limit;
+
 typedef struct core_handler_config {
     const char *type;  /* "*": every other */
     const char *queue; /* default queue of the type; NULL: "default" */
     policy policy;
+    core_limit limit;
     void *handler; /* the driver's own */
 } core_handler_config;
 
@@ -131,7 +144,9 @@ typedef enum core_settled {
     CORE_SETTLED_LOST      /* the store refused the outcome: lease_lost */
 } core_settled;
 
-typedef enum core_task_state { CORE_READY = 1, CORE_STARTING, CORE_RUNNING, CORE_ENDED } core_task_state;
+typedef enum core_task_state { CORE_READY = 1, CORE_PARKED, CORE_STARTING, CORE_RUNNING, CORE_ENDED } core_task_state;
+
+typedef enum core_gate { GATE_NONE, GATE_SHARED, GATE_LOCAL, GATE_OWN } core_gate; /* who limits its starts */
 
 typedef struct core_task {
     map_node by_id;
@@ -171,6 +186,14 @@ typedef struct core_task {
     int64_t leased_seq;                 /* the order in which leases were got */
     int64_t confirmed_seq;              /* the last reading of held leases that had it */
     bool long_running;
+    core_gate gate;
+    bool again;                          /* it had a rate slot */
+    bool waits;                          /* PARKED until slot_mono_us; else, for an answer */
+    bool dropped;                        /* its cancel was asked while it waits for an answer */
+    int64_t slot_us;                     /* the rate slot, by the store's time */
+    int64_t slot_mono_us, until_mono_us; /* it may start from, and until; until 0: it has none */
+    int64_t epoch;
+    char *refusal;       /* why it is refused: it ends without having run */
     bool progress_dirty; /* reported, and the store does not have it yet */
     int progress;
     const char *progress_text;
@@ -241,13 +264,14 @@ typedef enum core_action_kind {
     CORE_RUN, /* give `task` to a worker of its queue; later core_finished (and perhaps core_deferred before), or core_recalled */
     CORE_RECALL,   /* core_recalled for every task of queue number `queue` that no worker has begun: it must not begin now */
     CORE_STOP_RUN, /* tell the run of `task`: `reason` */
-    CORE_SETTLED,  /* `task`'s stay ended as `settled`, committed; run hooks, then core_task_free. Only for tasks that ran */
-    CORE_ANSWER,   /* tell the caller of `request`; it must not touch the request any more after it has read the answer */
-    CORE_DROP,     /* core needs `request` no more: free it. Always after CORE_ANSWER */
-    CORE_EVENT,    /* `event` */
-    CORE_LOG,      /* `level`, `text` */
-    CORE_DRAINED,  /* nothing runs and nothing is held */
-    CORE_STOPPED   /* stopped; `stuck` runs would not return */
+    CORE_SETTLED, /* `task`'s stay ended as `settled`, committed; run hooks, then core_task_free. Only for tasks that ran, or were
+                      refused (`refusal`) */
+    CORE_ANSWER,  /* tell the caller of `request`; it must not touch the request any more after it has read the answer */
+    CORE_DROP,    /* core needs `request` no more: free it. Always after CORE_ANSWER */
+    CORE_EVENT,   /* `event` */
+    CORE_LOG,     /* `level`, `text` */
+    CORE_DRAINED, /* nothing runs and nothing is held */
+    CORE_STOPPED  /* stopped; `stuck` runs would not return */
 } core_action_kind;
 
 typedef struct core_action {
@@ -306,6 +330,7 @@ typedef struct core_numbers {
     bool store_ok;
     int64_t node, lease_left_us, store_latency_us;
     int64_t running, ready, unanswered, stuck, long_running, outcomes_waiting;
+    int64_t parked, deferrals, rejected, opened; /* by rate limits: waiting now; and so far: had to wait, refused, not limited */
     int64_t events[PAWL_EVENT_COUNT];
 } core_numbers;
 

@@ -5,6 +5,7 @@
  *   batch.c    gathering operations, lanes, receipts and resending
  *   claim.c    queues: what to claim, born leased, prefetch, ready tasks
  *   run.c      one task from READY to settled: starts, outcomes, timeouts, progress
+ *   gate.c     rate limits: slots, tasks parked until theirs
  *   lease.c    the node: registration, ids, renewals and its own deadline, reconciliation, rescue, retention
  */
 #ifndef CORE_ENGINE_H
@@ -15,6 +16,7 @@
 #include "base/check.h"
 #include "base/idgen.h"
 #include "core/core.h"
+#include "core/limit.h"
 #include "core/task.h"
 
 typedef enum timer_kind {
@@ -46,6 +48,7 @@ typedef struct queue {
     int busy;   /* workers with a task, or with one about to start */
     list ready; /* READY tasks by priority, then as they came */
     int ready_count;
+    int reserving;      /* tasks that wait to hear their rate slot */
     int asked;          /* leases asked for with inserts in flight */
     int claiming;       /* leases the claim in flight may bring */
     bool paused;        /* by the store's last word */
@@ -66,6 +69,9 @@ typedef struct queue {
 typedef struct handler {
     char *type, *queue;
     policy policy;
+    core_limit limit;
+    int rule;    /* of the local limiter; -1: none */
+    bool warned; /* about a task without a rate key */
     void *owner;
 } handler;
 
@@ -85,6 +91,13 @@ typedef struct victim { /* a lapsed node seen, and since when unchanged */
     int64_t node, renewal, since_us;
     bool seen;
 } victim;
+
+#define DEFERRALS 256
+
+struct deferral { /* the key that was last told about, by hash */
+    uint64_t hash;
+    int64_t until_us, count;
+};
 
 #define UNKNOWN_MAX 1024 /* leases looked at in one reconciliation */
 
@@ -129,6 +142,12 @@ struct core {
     int free_count, promised; /* of the free ones, how many are spoken for */
     size_t tasks_made;
     int running, stuck, long_running, ended;
+    int parked_tasks; /* that wait for their slot */
+    limiter *limiter; /* of local limits */
+    int64_t deferrals, rejected, opened, opened_told_us;
+    struct deferral deferred[DEFERRALS];
+    int limits_untold;       /* limits of handlers that the store does not have yet */
+    int64_t limits_version;  /* that the store told last; -1: nothing yet */
     int marked, marked_solo; /* suspects about, and those of them that must be the only one */
     int64_t lease_seq;
 
@@ -216,7 +235,7 @@ void engine_store_bad(core *c, const core_call *call);
 bool engine_may_run(const core *c); /* started, and the lease is good */
 
 /* request.c */
-void request_results(core *c, core_request *r, int64_t store_now_us);
+void request_results(core *c, core_request *r, int64_t sent_us, int64_t store_now_us);
 void request_gather(core *c, core_request *r);
 void request_answer(core *c, core_request *r, pawl_status status);
 void request_woken(core *c);             /* somebody else committed: there may be room */
@@ -244,15 +263,17 @@ void claim_due(core *c, queue *q);                                              
 void claim_send(core *c);
 void claim_answered(core *c);
 void claim_run_finished(core *c, queue *q, int64_t ran_us); /* measures prefetch and surplus */
-void claim_run_slow(queue *q);                              /* a worker did not come in time: no surplus for a while */
+void claim_moved(core *c, queue *q); /* a claimed task went back to the store at once, for its slot's sake */
+void claim_run_slow(queue *q);       /* a worker did not come in time: no surplus for a while */
 void claim_news(core *c, const pawl_news *news);
 
 /* run.c */
-core_task *run_take(core *c);                     /* a promised task struct */
-bool run_promise(core *c, int count);             /* make sure that so many more can be taken */
-void run_adopt(core *c, core_task *t, int queue); /* a lease is ours: READY */
-void run_ready(core *c);                          /* start what can start */
-void run_op_answered(core *c, core_task *t, int64_t store_now_us);
+struct gate_told;
+core_task *run_take(core *c);                                                   /* a promised task struct */
+bool run_promise(core *c, int count);                                           /* make sure that so many more can be taken */
+void run_adopt(core *c, core_task *t, int queue, const struct gate_told *told); /* a lease is ours: READY */
+void run_ready(core *c);                                                        /* start what can start */
+void run_op_answered(core *c, core_task *t, int64_t sent_us, int64_t store_now_us);
 void run_stop(core *c, core_task *t, pawl_stop_reason reason);
 void run_cancel(core *c, core_task *t);    /* its cancel was asked */
 void run_lose(core *c, core_task *t);      /* its lease is gone */
@@ -260,6 +281,32 @@ void run_release_queue(core *c, queue *q); /* give back what never started */
 void run_release_ready(core *c);           /* give back what never started */
 void run_timer(core *c, core_task *t);
 core_task *run_find(const core *c, pawl_id id);
+void run_send(core *c, core_task *t, pawl_op_kind kind);                    /* t->op.u is filled */
+void run_unready(core *c, core_task *t);                                    /* out of the ready list */
+void run_ready_again(core *c, core_task *t);                                /* in no list: READY, before others of its priority */
+void run_release(core *c, core_task *t, int64_t delay_us, int64_t slot_us); /* gives back what never started */
+void run_cancel_unstarted(core *c, core_task *t);
+void run_refuse(core *c, core_task *t, const char *fmt, ...) PAWL_PRINTF(3, 4); /* ends as failed, rate_limited */
+void run_gone(core *c, core_task *t);                                           /* the lease has ended: nothing is left to say */
+
+/* gate.c */
+typedef struct gate_told { /* what the store says about a lease's slot */
+    bool limited;
+    int64_t slot_us, until_us, epoch; /* until 0: it has none */
+    int64_t sent_us, store_now_us;    /* of the call */
+} gate_told;
+
+bool gate_prepare(core *c);
+bool gate_register(core *c); /* stores the handlers' limits before anything is claimed; false: no memory */
+void gate_limit_stored(core *c, const pawl_op *op);
+void gate_adopt(core *c, core_task *t, const gate_told *told);
+bool gate_admits(core *c, core_task *t);         /* a worker is free: may it start? If not, it is parked, or on its way back */
+bool gate_admits_started(core *c, core_task *t); /* the same, after its START */
+void gate_timer(core *c, core_task *t);
+void gate_reserved(core *c, core_task *t, int64_t sent_us, int64_t store_now_us);
+bool gate_leave(core *c, core_task *t); /* out of PARKED, for good; false: only once its operation is answered */
+void gate_forget(core *c, core_task *t);
+void gate_release_queue(core *c, const queue *q);
 
 /* lease.c */
 void lease_send(core *c);                     /* registration, ids, renewal, held, rescue, leaving */

@@ -10,7 +10,7 @@
 
 /* ---- making one ------------------------------------------------------------------------------------------------------------ */
 
-static pawl_status refuse(const rate_policy *p, const char *of, pawl_error *err)
+static pawl_status refuse(const pawl_rate *p, const char *of, pawl_error *err)
 {
     if (p->permits < 1)
         return err_set(err, PAWL_INVALID, "the rate limit of '%s' has %d permits: at least 1 is needed", of, p->permits);
@@ -34,7 +34,7 @@ static rate_instant split(const rate *r, int64_t parts)
 
 static int64_t between(int64_t least, int64_t value, int64_t most) { return value < least ? least : value > most ? most : value; }
 
-pawl_status rate_make(const rate_policy *p, const char *of, rate *out, pawl_error *err)
+pawl_status rate_make(const pawl_rate *p, const char *of, rate *out, pawl_error *err)
 {
     pawl_status status = refuse(p, of, err);
     if (status) return status;

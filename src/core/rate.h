@@ -26,17 +26,6 @@
 
 #define RATE_END (INT64_C(1) << 61) /* no slot is later */
 
-/* As people say it. */
-typedef struct rate_policy {
-    int permits;
-    int64_t period_us;
-    int burst;          /* 0 = permits; 1: evenly spaced */
-    bool start_empty;   /* a key that was never seen has saved nothing */
-    bool retries_free;  /* further attempts take nothing */
-    bool discard;       /* what cannot start now is refused instead of waiting */
-    int64_t horizon_us; /* a slot farther away is refused; 0 = 1 h, negative = none */
-} rate_policy;
-
 typedef struct rate_instant {
     int64_t us;
     int32_t part; /* of the permits: 0 <= part < permits */
@@ -52,7 +41,7 @@ typedef struct rate {
 } rate;
 
 /* INVALID: no such rate can be kept; `of` names it in the message. */
-pawl_status rate_make(const rate_policy *policy, const char *of, rate *out, pawl_error *err);
+pawl_status rate_make(const pawl_rate *policy, const char *of, rate *out, pawl_error *err);
 
 int64_t rate_clock(int64_t now_us); /* cut to what the arithmetic takes; all `now_us` below are */
 

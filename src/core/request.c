@@ -131,21 +131,27 @@ void core_give_up(core *c, core_time now, core_request *r)
 
 /* ---- results ------------------------------------------------------------------------------------------------------------------- */
 
-static void adopt(core *c, pawl_op *op, int queue)
+static void adopt(core *c, pawl_op *op, int queue, int64_t sent_us, int64_t store_now_us)
 {
+    gate_told told = {.limited = op->u.insert.body->rate_key.len > 0 && op->out_until_us != INT64_MAX,
+                      .slot_us = op->out_run_at_us,
+                      .until_us = op->out_until_us,
+                      .epoch = op->out_epoch,
+                      .sent_us = sent_us,
+                      .store_now_us = store_now_us};
     core_task *t = run_take(c);
     t->body = op->u.insert.body;
     op->u.insert.body = NULL;
     CHECK(t->body->id == op->out_id);
     t->fence = op->out_fence;
     t->run_at_us = op->out_run_at_us;
-    run_adopt(c, t, queue);
+    run_adopt(c, t, queue, &told);
 }
 
 /* Of a request that goes again, the inserts that are stored already. */
 #define GROUP_STORED (-1)
 
-static void insert_result(core *c, pawl_op *op, int64_t store_now_us)
+static void insert_result(core *c, pawl_op *op, int64_t sent_us, int64_t store_now_us)
 {
     pawl_body *body = op->u.insert.body;
     op->u.insert.group = GROUP_STORED;
@@ -157,7 +163,7 @@ static void insert_result(core *c, pawl_op *op, int64_t store_now_us)
     if (op->result == PAWL_OP_UPDATED) request_unpark(c, -1); /* it may have left another queue */
     if (body->id != op->out_id) body->id = op->out_id;        /* the store may read it, too */
     engine_event(c, PAWL_EVENT_DISPATCHED, body, 0, 0, 0, pawl_dispatched_name((pawl_dispatched)op->result));
-    if (asked && op->out_fence > 0) adopt(c, op, queue);
+    if (asked && op->out_fence > 0) adopt(c, op, queue, sent_us, store_now_us);
     else claim_pending(c, body->queue, op->out_run_at_us, store_now_us);
 }
 
@@ -183,7 +189,7 @@ static void queue_result(core *c, const pawl_op *op)
 }
 
 /* false: the request has to go again */
-static bool op_result(core *c, core_request *r, pawl_op *op, int64_t store_now_us)
+static bool op_result(core *c, core_request *r, pawl_op *op, int64_t sent_us, int64_t store_now_us)
 {
     if (op->result == PAWL_OP_COLLISION || op->result == PAWL_OP_FULL) {
         if (op->u.insert.ask_lease) claim_asked(c, claim_find_queue(c, op->u.insert.body->queue));
@@ -202,9 +208,10 @@ static bool op_result(core *c, core_request *r, pawl_op *op, int64_t store_now_u
     default: break;
     }
     switch (op->kind) {
-    case PAWL_OP_INSERT: insert_result(c, op, store_now_us); break;
+    case PAWL_OP_INSERT: insert_result(c, op, sent_us, store_now_us); break;
     case PAWL_OP_CANCEL: cancel_result(c, op); break;
     case PAWL_OP_QUEUE: queue_result(c, op); break;
+    case PAWL_OP_LIMIT: gate_limit_stored(c, op); break;
     case PAWL_OP_RETRY:
     case PAWL_OP_RELEASE:
         if (op->kind == PAWL_OP_RELEASE && op->out_state == PAWL_CANCELLED) request_unpark(c, -1); /* its place is free */
@@ -306,13 +313,13 @@ static void full(core *c, core_request *r)
 }
 
 /* Its batch is committed; it is in no list. */
-void request_results(core *c, core_request *r, int64_t store_now_us)
+void request_results(core *c, core_request *r, int64_t sent_us, int64_t store_now_us)
 {
     bool settled = true;
     for (int i = 0; i < r->count; i++) {
         pawl_op *op = &r->ops[i];
         if (op->kind == PAWL_OP_INSERT && op->u.insert.group == GROUP_STORED) continue;
-        settled = op_result(c, r, op, store_now_us) && settled;
+        settled = op_result(c, r, op, sent_us, store_now_us) && settled;
     }
     if (settled) request_answer(c, r, PAWL_OK);
     else if (is_full(r)) full(c, r);

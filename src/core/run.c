@@ -1,5 +1,7 @@
 /* One task from READY to settled. What runs here is decided here; what becomes of the task is decided by the store, by fence. */
 #include "core/engine.h"
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #define STUCK_GRACE_US (5 * PAWL_SECOND)
@@ -41,6 +43,7 @@ core_task *run_take(core *c)
 void core_task_free(core *c, core_task *t)
 {
     pawl_body_free(c->allocator, t->body);
+    alloc_free(c->allocator, t->refusal);
     t->body = NULL;
     list_prepend(&c->free_tasks, &t->link);
     c->free_count++;
@@ -74,7 +77,9 @@ static void resolve(core *c, core_task *t)
 
 static void release(core *c, core_task *t, int64_t delay_us);
 
-void run_adopt(core *c, core_task *t, int queue_at)
+void run_unready(core *c, core_task *t) { ready_remove(c, t); }
+
+void run_adopt(core *c, core_task *t, int queue_at, const gate_told *told)
 {
     t->queue = queue_at;
     t->handler = claim_find_handler(c, t->body->type);
@@ -90,7 +95,10 @@ void run_adopt(core *c, core_task *t, int queue_at)
     if (c->mode != MODE_STARTED || (queue_of(c, t)->paused && !CANARY(PAUSE_RACED))) {
         ready_remove(c, t);
         release(c, t, -1);
+        return;
     }
+    const core_limit *limit = &c->handlers[t->handler].limit;
+    if (told->limited || limit->limiter || limit->rate.permits > 0) gate_adopt(c, t, told);
 }
 
 /* ---- ending ------------------------------------------------------------------------------------------------------------------------- */
@@ -131,7 +139,7 @@ static void settle(core *c, core_task *t, core_settled how, int64_t delay_us)
     engine_event(c, event_of(how), t->body, t->failures + 1, t->fence, delay_us, t->settle_error);
     forget(c, t);
     c->ended--;
-    if (!t->outcome) {
+    if (!t->outcome && !t->refusal) {
         core_task_free(c, t);
         return;
     }
@@ -147,7 +155,7 @@ static void end(core *c, core_task *t)
     c->ended++;
 }
 
-static void send(core *c, core_task *t, pawl_op_kind kind)
+void run_send(core *c, core_task *t, pawl_op_kind kind)
 {
     t->op.kind = kind;
     t->op.id = t->body->id;
@@ -158,23 +166,45 @@ static void send(core *c, core_task *t, pawl_op_kind kind)
 }
 
 /* Gives back a lease whose task never started. */
-static void release(core *c, core_task *t, int64_t delay_us)
+void run_release(core *c, core_task *t, int64_t delay_us, int64_t slot_us)
 {
     end(c, t);
     memset(&t->op.u, 0, sizeof t->op.u);
     t->op.u.release.delay_us = delay_us;
+    t->op.u.release.slot_us = slot_us;
+    t->op.u.release.epoch = t->epoch;
     t->op.u.release.run.progress = -1;
-    send(c, t, PAWL_OP_RELEASE);
+    run_send(c, t, PAWL_OP_RELEASE);
 }
 
-/* Ends a task that never started here. */
-static void cancel_unstarted(core *c, core_task *t)
+/* With the rate slot it has, if any. */
+static void release(core *c, core_task *t, int64_t delay_us)
+{
+    run_release(c, t, delay_us, t->gate == GATE_SHARED && t->until_mono_us > c->now.mono_us ? t->slot_us : 0);
+}
+
+static void end_unstarted(core *c, core_task *t, pawl_state to, const char *reason, const char *error)
 {
     end(c, t);
     memset(&t->op.u, 0, sizeof t->op.u);
-    t->op.u.finish.to = PAWL_CANCELLED;
+    t->op.u.finish.to = to;
+    t->op.u.finish.reason = reason;
+    t->op.u.finish.run.error = error;
     t->op.u.finish.run.progress = -1;
-    send(c, t, PAWL_OP_FINISH);
+    run_send(c, t, PAWL_OP_FINISH);
+}
+
+void run_cancel_unstarted(core *c, core_task *t) { end_unstarted(c, t, PAWL_CANCELLED, NULL, NULL); }
+
+void run_refuse(core *c, core_task *t, const char *fmt, ...)
+{
+    char text[400];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    t->refusal = alloc_str(c->allocator, text);
+    end_unstarted(c, t, PAWL_FAILED, "rate_limited", t->refusal ? t->refusal : "its rate key has no slot in time");
 }
 
 void run_release_queue(core *c, queue *q)
@@ -184,6 +214,7 @@ void run_release_queue(core *c, queue *q)
         q->ready_count--;
         release(c, container_of(node, core_task, link), -1);
     }
+    if (c->policies) gate_release_queue(c, q);
     if (q->busy > 0 && c->config.surplus > 0 && !list_linked(&q->recall.link)) engine_act(c, &q->recall, CORE_RECALL);
 }
 
@@ -234,7 +265,7 @@ static void start(core *c, core_task *t)
     c->marked_solo += t->marked && t->solo;
     memset(&t->op.u, 0, sizeof t->op.u);
     t->op.u.start.mark = t->suspect;
-    send(c, t, PAWL_OP_START);
+    run_send(c, t, PAWL_OP_START);
 }
 
 /* A task to be run alone starts only when no other suspect is about, and none starts beside it. */
@@ -244,8 +275,11 @@ static bool may_start(const core *c, const core_task *t)
     return c->marked_solo == 0 && (!t->solo || c->marked == 0);
 }
 
-/* Only a plain task may wait for its worker: a start that is written down is a start. */
-static bool has_worker(const queue *q, const core_task *t) { return q->busy < q->workers || (!t->not_started && !t->suspect); }
+/* Only a plain task may wait for its worker: a start that is written down is a start, and a rate slot has its end. */
+static bool has_worker(const queue *q, const core_task *t)
+{
+    return q->busy < q->workers || (!t->not_started && !t->suspect && !t->gate);
+}
 
 void run_ready(core *c)
 {
@@ -257,7 +291,7 @@ void run_ready(core *c)
             core_task *t = container_of(node, core_task, link);
             if (!may_start(c, t) || !has_worker(q, t)) continue;
             ready_remove(c, t);
-            start(c, t);
+            if (!t->gate || gate_admits(c, t)) start(c, t);
         }
     }
 }
@@ -280,7 +314,11 @@ void run_cancel(core *c, core_task *t)
 {
     if (t->state == CORE_READY) {
         ready_remove(c, t);
-        cancel_unstarted(c, t);
+        gate_forget(c, t);
+        run_cancel_unstarted(c, t);
+    } else if (t->state == CORE_PARKED) {
+        t->dropped = true;
+        if (gate_leave(c, t)) run_cancel_unstarted(c, t);
     } else {
         run_stop(c, t, PAWL_STOP_CANCELLED); /* STARTING: the store will answer that a cancel was asked */
     }
@@ -289,8 +327,9 @@ void run_cancel(core *c, core_task *t)
 void run_lose(core *c, core_task *t)
 {
     t->lost = true;
-    if (t->state == CORE_READY) {
-        ready_remove(c, t);
+    if (t->state == CORE_PARKED && !gate_leave(c, t)) return;
+    if (t->state == CORE_READY || t->state == CORE_PARKED) {
+        if (t->state == CORE_READY) ready_remove(c, t), gate_forget(c, t);
         engine_event(c, PAWL_EVENT_LEASE_LOST, t->body, t->failures + 1, t->fence, 0, NULL);
         forget(c, t);
         core_task_free(c, t);
@@ -301,6 +340,10 @@ void run_lose(core *c, core_task *t)
 
 void run_timer(core *c, core_task *t)
 {
+    if (t->state == CORE_PARKED) {
+        gate_timer(c, t);
+        return;
+    }
     CHECK(t->state == CORE_RUNNING);
     int64_t ran_us = c->now.mono_us - t->started_mono_us;
     if (t->stop) {
@@ -335,7 +378,7 @@ static void send_progress(core *c, core_task *t)
     memset(&t->op.u, 0, sizeof t->op.u);
     t->op.u.progress.percent = t->progress;
     t->op.u.progress.text = t->progress_text;
-    send(c, t, PAWL_OP_PROGRESS);
+    run_send(c, t, PAWL_OP_PROGRESS);
 }
 
 void core_progress(core *c, core_time now, core_task *t, int percent, const char *text)
@@ -394,7 +437,7 @@ static void finish(core *c, core_task *t, pawl_state to, pawl_attempt_outcome ho
         t->op.u.finish.spawns = t->outcome->spawns;
         t->op.u.finish.spawns_count = t->outcome->spawns_count;
     }
-    send(c, t, PAWL_OP_FINISH);
+    run_send(c, t, PAWL_OP_FINISH);
 }
 
 static void again(core *c, core_task *t, pawl_attempt_outcome how, int64_t delay_us, const char *error)
@@ -405,7 +448,7 @@ static void again(core *c, core_task *t, pawl_attempt_outcome how, int64_t delay
     t->op.u.release.interruption = how == PAWL_ATTEMPT_INTERRUPTED;
     if (CANARY(INTERRUPTION_COSTS)) t->op.u.release.failure |= t->op.u.release.interruption;
     t->op.u.release.run = execution(c, t, how, error);
-    send(c, t, PAWL_OP_RELEASE);
+    run_send(c, t, PAWL_OP_RELEASE);
 }
 
 static void failure(core *c, core_task *t, bool timed_out, int64_t own_delay_us, const char *error)
@@ -475,7 +518,7 @@ void core_deferred(core *c, core_time now, core_task *t)
 }
 
 /* Before those of its priority, as it was. */
-static void ready_again(core *c, core_task *t)
+void run_ready_again(core *c, core_task *t)
 {
     queue *q = queue_of(c, t);
     list *at = q->ready.next;
@@ -483,8 +526,6 @@ static void ready_again(core *c, core_task *t)
     list_insert_before(at, &t->link);
     q->ready_count++;
     t->state = CORE_READY;
-    t->stop = t->cause = PAWL_GO_ON;
-    c->running--;
 }
 
 void core_recalled(core *c, core_time now, core_task *t)
@@ -497,7 +538,9 @@ void core_recalled(core *c, core_time now, core_task *t)
     worker_free(c, t);
     not_reported(c, t);
     claim_run_slow(queue_of(c, t));
-    ready_again(c, t);
+    t->stop = t->cause = PAWL_GO_ON;
+    c->running--;
+    run_ready_again(c, t);
     if (!t->lost && cause == PAWL_STOP_CANCELLED) {
         run_cancel(c, t);
     } else if (t->lost || c->mode != MODE_STARTED || queue_of(c, t)->paused) {
@@ -529,12 +572,20 @@ static void start_answered(core *c, core_task *t)
     bool good = t->op.result == PAWL_OP_DONE, cancelling = t->op.result == PAWL_OP_CANCELLING;
     if (good && engine_may_run(c) && !t->lost && !queue_of(c, t)->paused) {
         t->not_started = t->suspect = false;
+        if (!t->gate) {
+            begin(c, t);
+            return;
+        }
+        worker_free(c, t); /* while it asks */
+        if (!gate_admits_started(c, t)) return;
+        queue_of(c, t)->busy++;
+        t->in_worker = true;
         begin(c, t);
         return;
     }
     worker_free(c, t);
     if (cancelling) {
-        cancel_unstarted(c, t);
+        run_cancel_unstarted(c, t);
     } else if (good) {
         release(c, t, -1);
     } else {
@@ -607,13 +658,26 @@ static void progress_answered(core *c, core_task *t)
     }
 }
 
-void run_op_answered(core *c, core_task *t, int64_t store_now_us)
+/* The store ended the lease. */
+void run_gone(core *c, core_task *t)
+{
+    if (t->op.result == PAWL_OP_MOVED) {
+        forget(c, t);
+        core_task_free(c, t);
+    } else {
+        end(c, t);
+        settle(c, t, CORE_SETTLED_LOST, 0);
+    }
+}
+
+void run_op_answered(core *c, core_task *t, int64_t sent_us, int64_t store_now_us)
 {
     switch (t->op.kind) {
     case PAWL_OP_START: start_answered(c, t); break;
     case PAWL_OP_FINISH: finish_answered(c, t); break;
     case PAWL_OP_RELEASE: release_answered(c, t, store_now_us); break;
     case PAWL_OP_PROGRESS: progress_answered(c, t); break;
+    case PAWL_OP_RESERVE: gate_reserved(c, t, sent_us, store_now_us); break;
     default: CHECK(!"an operation of a task");
     }
 }

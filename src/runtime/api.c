@@ -304,6 +304,34 @@ pawl_status pawl_get_nodes(pawl *p, pawl_nodes **out, pawl_error *err)
     LEAVE(p);
 }
 
+pawl_status pawl_get_limits(pawl *p, const pawl_limit_filter *filter, pawl_limits **out, pawl_error *err)
+{
+    ENTER(p);
+    status = out ? limits_get(rt, filter, out, err) : null("out", err);
+    LEAVE(p);
+}
+
+pawl_status pawl_set_limit(pawl *p, const char *type, pawl_bytes key, const pawl_rate *rate, const char *by, pawl_error *err)
+{
+    ENTER(p);
+    status = rate ? limits_set(rt, type, key, rate, by, err) : null("the rate", err);
+    LEAVE(p);
+}
+
+pawl_status pawl_pause_limit(pawl *p, const char *type, pawl_bytes key, const char *by, pawl_error *err)
+{
+    ENTER(p);
+    status = limits_pause(rt, type, key, true, by, err);
+    LEAVE(p);
+}
+
+pawl_status pawl_resume_limit(pawl *p, const char *type, pawl_bytes key, const char *by, pawl_error *err)
+{
+    ENTER(p);
+    status = limits_pause(rt, type, key, false, by, err);
+    LEAVE(p);
+}
+
 pawl_status pawl_get_health(pawl *p, pawl_health *out, pawl_error *err)
 {
     ENTER(p);

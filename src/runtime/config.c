@@ -264,6 +264,15 @@ static const handler_def *look_up(runtime *rt, const char *type)
     return def;
 }
 
+pawl_bytes config_rate_key(runtime *rt, const pawl_task *task)
+{
+    pawl_bytes key = task->rate_key;
+    const handler_def *def = key.len || !atomic_load(&rt->rate_keys) ? NULL : look_up(rt, task->type);
+    if (def && def->h.rate_key && !def->h.rate_key(def->h.ctx, task->payload, task->tenant ? task->tenant : "", &key))
+        key = (pawl_bytes){0}; /* who runs it asks again, and tells */
+    return key.len && key.len <= RATE_KEY_MAX ? key : (pawl_bytes){0};
+}
+
 const char *config_queue_of(runtime *rt, const char *type)
 {
     const handler_def *def = look_up(rt, type);
@@ -276,6 +285,20 @@ pawl_audit config_audit_of(runtime *rt, const char *type)
     return def ? def->h.audit : PAWL_AUDIT_DEFAULT;
 }
 
+static pawl_status check_rate(const pawl_handler *h, pawl_error *err)
+{
+    if (h->rate_scope != PAWL_RATE_SHARED && h->rate_scope != PAWL_RATE_LOCAL)
+        return err_set(err, PAWL_INVALID, "the rate scope %d is none of pawl_rate_scope", (int)h->rate_scope);
+    if (h->limiter && !h->limiter->ask)
+        return err_set(err, PAWL_INVALID, "the limiter of \"%s\" has no function to ask", h->type);
+    if (h->limiter && h->rate.permits)
+        return err_set(err, PAWL_INVALID, "the handler of \"%s\" has a rate and a limiter: use one of them", h->type);
+    if (h->rate.permits == 0 && h->rate.period_us == 0 && h->rate.burst == 0) return PAWL_OK;
+    if (strcmp(h->type, "*") == 0)
+        return err_set(err, PAWL_INVALID, "the handler of \"*\" cannot have a rate limit: limits are per type");
+    return limits_check(&h->rate, h->type, err);
+}
+
 static pawl_status check_handler(const pawl_handler *h, pawl_error *err)
 {
     if (!h) return err_set(err, PAWL_INVALID, "the handler is NULL");
@@ -283,6 +306,7 @@ static pawl_status check_handler(const pawl_handler *h, pawl_error *err)
     if (!status && !h->run) status = err_set(err, PAWL_INVALID, "the handler of \"%s\" has no run function", h->type);
     if (!status) status = valid_optional(h->queue, "queue", err);
     if (!status && h->timeout_us > LONGEST_US) status = err_set(err, PAWL_INVALID, "the timeout is longer than a century");
+    if (!status) status = check_rate(h, err);
     return status ? status : check_policy(h->max_attempts, h->audit, &h->retry, err);
 }
 
@@ -300,7 +324,14 @@ static pawl_status add_handler(runtime *rt, const pawl_handler *h, pawl_error *e
         return err_set(err, PAWL_CONFLICT, "type \"%s\" has a handler already: a type has one", h->type);
     handler_def *def = copy_handler(rt, h);
     if (!def) return no_memory(err);
+    if (h->rate_key) atomic_store(&rt->rate_keys, true);
+    if (h->rate_key || h->limiter) atomic_store(&rt->custom_retry, true);
     core_handler_config config = {.type = h->type, .queue = h->queue, .handler = def};
+    config.limit = (core_limit){.rate = def->h.rate,
+                                .scope = def->h.rate_scope,
+                                .limiter = def->h.limiter,
+                                .key = def->h.rate_key,
+                                .key_ctx = def->h.ctx};
     config.policy =
         (policy){.max_attempts = h->max_attempts, .timeout_us = h->timeout_us, .retry = def->h.retry, .audit = h->audit};
     if (core_add_handler(rt->core, &config)) return no_memory(err);

@@ -21,7 +21,7 @@ static pawl_body *copy_body(runtime *rt, const pawl_task *task)
                       .traceparent = task->traceparent,
                       .headers = task->headers,
                       .payload = task->payload.len ? task->payload : (pawl_bytes){0},
-                      .rate_key = task->rate_key.len ? task->rate_key : (pawl_bytes){0},
+                      .rate_key = config_rate_key(rt, task),
                       .priority = task->priority,
                       .max_attempts = task->max_attempts,
                       .timeout_us = task->timeout_us,

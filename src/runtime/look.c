@@ -60,6 +60,7 @@ void pawl_page_free(pawl_page *page) { take_back(page); }
 void pawl_trail_free(pawl_trail *trail) { take_back(trail); }
 void pawl_stats_free(pawl_stats *stats) { take_back(stats); }
 void pawl_nodes_free(pawl_nodes *nodes) { take_back(nodes); }
+void pawl_limits_free(pawl_limits *limits) { take_back(limits); }
 
 pawl_status look_read(runtime *rt, pawl_query *query, pawl_arena *arena, pawl_error *err)
 {
@@ -197,6 +198,24 @@ pawl_status look_nodes(runtime *rt, pawl_nodes **out, pawl_error *err)
     answer *a;
     pawl_status status = ask(rt, &query, &a, err);
     return status ? status : give(a, query.nodes, sizeof *query.nodes, out, err);
+}
+
+pawl_status look_limits(runtime *rt, const pawl_limit_filter *filter, pawl_limits **out, pawl_error *err)
+{
+    pawl_query query = {.kind = PAWL_QUERY_LIMITS, .limit_filter = filter};
+    core_numbers numbers;
+    answer *a;
+    pawl_status status = ask(rt, &query, &a, err);
+    if (status) return status;
+    if (loop_enter(rt, ENTER_US)) {
+        core_numbers_get(rt->core, runtime_now(rt), &numbers);
+        loop_leave(rt);
+        query.limits->parked = numbers.parked;
+        query.limits->deferrals = numbers.deferrals;
+        query.limits->rejected = numbers.rejected;
+        query.limits->opened = numbers.opened;
+    }
+    return give(a, query.limits, sizeof *query.limits, out, err);
 }
 
 bool look_in_csv(const char *csv, const char *name)

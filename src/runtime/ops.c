@@ -15,9 +15,9 @@ static void read_single(ticket *t, const core_request *r)
 }
 
 /* A ticket for one operation; `by` is checked and kept. */
-static pawl_status single(runtime *rt, pawl_op_kind kind, pawl_id id, const char *by, ticket **out, pawl_error *err)
+pawl_status ops_single(runtime *rt, pawl_op_kind kind, pawl_id id, const char *by, ticket **out, pawl_error *err)
 {
-    pawl_status status = kind == PAWL_OP_QUEUE ? PAWL_OK : valid_id(id, err);
+    pawl_status status = kind == PAWL_OP_QUEUE || kind == PAWL_OP_LIMIT ? PAWL_OK : valid_id(id, err);
     if (!status) status = valid_optional(by, "name of the person", err);
     if (status) return status;
     ticket *t = ticket_new(rt, 1, err);
@@ -47,7 +47,7 @@ static pawl_status refused(pawl_id id, pawl_op_result result, pawl_state state, 
 pawl_status ops_cancel(runtime *rt, pawl_id id, const char *by, pawl_error *err)
 {
     ticket *t;
-    pawl_status status = single(rt, PAWL_OP_CANCEL, id, by, &t, err);
+    pawl_status status = ops_single(rt, PAWL_OP_CANCEL, id, by, &t, err);
     if (status) return status;
     status = ticket_run(t, err);
     if (!status && t->result != PAWL_OP_DONE && t->result != PAWL_OP_ASKED)
@@ -67,7 +67,7 @@ static pawl_receipt retry_receipt(const ticket *t)
 pawl_status ops_retry(runtime *rt, pawl_id id, const char *by, pawl_receipt *receipt, pawl_error *err)
 {
     ticket *t;
-    pawl_status status = single(rt, PAWL_OP_RETRY, id, by, &t, err);
+    pawl_status status = ops_single(rt, PAWL_OP_RETRY, id, by, &t, err);
     if (status) return status;
     status = ticket_run(t, err);
     bool ok = t->result == PAWL_OP_DONE || t->result == PAWL_OP_EXISTING || t->result == PAWL_OP_REPLACED;
@@ -80,7 +80,7 @@ pawl_status ops_retry(runtime *rt, pawl_id id, const char *by, pawl_receipt *rec
 static pawl_status ack_one(runtime *rt, pawl_id id, const char *by, const char *note, int64_t *count, pawl_error *err)
 {
     ticket *t;
-    pawl_status status = single(rt, PAWL_OP_ACK, id, by, &t, err);
+    pawl_status status = ops_single(rt, PAWL_OP_ACK, id, by, &t, err);
     if (status) return status;
     status = ticket_keep(t, note, &t->request->ops[0].u.ack.note) ? ticket_run(t, err) : no_memory(err);
     if (!status && t->result != PAWL_OP_DONE)
@@ -94,7 +94,7 @@ pawl_status ops_pause(runtime *rt, const char *queue, bool pause, const char *by
 {
     ticket *t;
     pawl_status status = valid_name(queue, "queue", err);
-    if (!status) status = single(rt, PAWL_OP_QUEUE, 0, by, &t, err);
+    if (!status) status = ops_single(rt, PAWL_OP_QUEUE, 0, by, &t, err);
     if (status) return status;
     pawl_op *op = &t->request->ops[0];
     op->u.queue.pause = pause;

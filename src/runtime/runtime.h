@@ -299,11 +299,12 @@ pawl_status ticket_run(ticket *t, pawl_error *err);          /* submits, waits, 
 pawl_status ticket_send(ticket *t, pawl_error *err);         /* submits; the callback will be called, and the ticket is gone */
 void ticket_free(ticket *t);                                 /* the caller's part */
 bool ticket_keep(ticket *t, const char *text, const char **kept); /* a copy that lives as long as the request */
-void ticket_submit(runtime *rt, core_time now, ticket *t);        /* driver's */
-void ticket_answer(runtime *rt, core_request *r);                 /* driver's: CORE_ANSWER */
-void ticket_drop(runtime *rt, core_request *r);                   /* driver's: CORE_DROP */
-void ticket_flush(runtime *rt);                                   /* driver's: wakes those who were answered */
-void ticket_expire(runtime *rt, core_time now);                   /* driver's: callbacks that have waited too long */
+bool ticket_keep_bytes(ticket *t, pawl_bytes bytes, const char **kept);
+void ticket_submit(runtime *rt, core_time now, ticket *t); /* driver's */
+void ticket_answer(runtime *rt, core_request *r);          /* driver's: CORE_ANSWER */
+void ticket_drop(runtime *rt, core_request *r);            /* driver's: CORE_DROP */
+void ticket_flush(runtime *rt);                            /* driver's: wakes those who were answered */
+void ticket_expire(runtime *rt, core_time now);            /* driver's: callbacks that have waited too long */
 void ticket_expire_all(runtime *rt);
 int64_t ticket_deadline(const runtime *rt);
 void ticket_wake_all(runtime *rt); /* driver's: the engine closes */
@@ -328,6 +329,14 @@ pawl_status ops_dead_retry(runtime *rt, const pawl_filter *filter, const char *b
 pawl_status ops_dead_ack(runtime *rt, pawl_id id, const pawl_filter *filter, const char *by, const char *note, int64_t *count,
                          pawl_error *err);
 pawl_status ops_pause(runtime *rt, const char *queue, bool pause, const char *by, pawl_error *err);
+/* A ticket for one operation; `by` is checked and kept. */
+pawl_status ops_single(runtime *rt, pawl_op_kind kind, pawl_id id, const char *by, ticket **out, pawl_error *err);
+
+/* limits.c */
+pawl_status limits_check(const pawl_rate *rate, const char *type, pawl_error *err);
+pawl_status limits_set(runtime *rt, const char *type, pawl_bytes key, const pawl_rate *rate, const char *by, pawl_error *err);
+pawl_status limits_pause(runtime *rt, const char *type, pawl_bytes key, bool pause, const char *by, pawl_error *err);
+pawl_status limits_get(runtime *rt, const pawl_limit_filter *filter, pawl_limits **out, pawl_error *err);
 
 /* ---- what callers pass in ------------------------------------------------------------------------------------------------ */
 
@@ -335,6 +344,8 @@ pawl_status valid_task(const runtime *rt, const pawl_task *task, pawl_error *err
 pawl_status valid_filter(const pawl_filter *filter, pawl_error *err); /* NULL is fine */
 pawl_status valid_name(const char *name, const char *what, pawl_error *err);
 pawl_status valid_optional(const char *name, const char *what, pawl_error *err); /* NULL is fine */
+#define RATE_KEY_MAX ((size_t)16 << 10)
+pawl_status valid_rate_key(pawl_bytes key, pawl_error *err);
 pawl_status valid_id(pawl_id id, pawl_error *err);
 pawl_status valid_content(pawl_bytes bytes, const char *content_type, const char *what, pawl_error *err);
 
@@ -345,6 +356,7 @@ pawl_status look_list(runtime *rt, const pawl_filter *filter, pawl_page **out, p
 pawl_status look_trail(runtime *rt, pawl_id id, pawl_trail **out, pawl_error *err);
 pawl_status look_stats(runtime *rt, int64_t window_us, pawl_stats **out, pawl_error *err);
 pawl_status look_nodes(runtime *rt, pawl_nodes **out, pawl_error *err);
+pawl_status look_limits(runtime *rt, const pawl_limit_filter *filter, pawl_limits **out, pawl_error *err);
 pawl_status look_health(runtime *rt, pawl_health *out, pawl_error *err);
 pawl_status look_read(runtime *rt, pawl_query *query, pawl_arena *arena, pawl_error *err);
 pawl_status look_settings(runtime *rt, char *out, size_t size, pawl_error *err);
@@ -410,7 +422,8 @@ struct runtime {
     handler_def *handlers_list;
     handler_def *wildcard;
     atomic_bool frozen;       /* started once: queues and handlers stay as they are */
-    atomic_bool custom_retry; /* a retry function of the program's: only the loop thread steps */
+    atomic_bool custom_retry; /* a retry function or limiter of the program's: only the loop thread steps */
+    atomic_bool rate_keys;    /* a handler tells rate keys */
 
     loop loop;
     storeq storeq;
@@ -471,7 +484,8 @@ pawl_status config_defaults(runtime *rt, pawl_error *err); /* the queues that ex
 pawl_status config_handler_queues(runtime *rt, pawl_error *err);
 policy config_policy(const pawl_options *options);
 const char *config_queue_of(runtime *rt, const char *type);
-pawl_audit config_audit_of(runtime *rt, const char *type); /* DEFAULT: its handler does not say */
+pawl_bytes config_rate_key(runtime *rt, const pawl_task *task); /* its own, or its handler's for it */
+pawl_audit config_audit_of(runtime *rt, const char *type);      /* DEFAULT: its handler does not say */
 
 /* ---- handles ------------------------------------------------------------------------------------------------------------- */
 

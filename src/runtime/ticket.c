@@ -60,17 +60,22 @@ void ticket_free(ticket *t)
     unref(t);
 }
 
-bool ticket_keep(ticket *t, const char *text, const char **kept)
+bool ticket_keep_bytes(ticket *t, pawl_bytes bytes, const char **kept)
 {
-    *kept = NULL;
-    if (!text) return true;
-    size_t size = strlen(text) + 1;
-    struct kept_text *k = t->rt->allocator.alloc(t->rt->allocator.ctx, sizeof *k + size);
+    struct kept_text *k = t->rt->allocator.alloc(t->rt->allocator.ctx, sizeof *k + bytes.len + 1);
     if (!k) return false;
     k->next = t->texts;
     t->texts = k;
-    *kept = memcpy(k->text, text, size);
+    if (bytes.len) memcpy(k->text, bytes.data, bytes.len);
+    k->text[bytes.len] = '\0';
+    *kept = k->text;
     return true;
+}
+
+bool ticket_keep(ticket *t, const char *text, const char **kept)
+{
+    *kept = NULL;
+    return !text || ticket_keep_bytes(t, pawl_str(text), kept);
 }
 
 /* ---- the driver's side --------------------------------------------------------------------------------------------------- */

@@ -7,7 +7,6 @@
 #define FAR_US (INT64_C(36525) * PAWL_DAY)                    /* a hundred years: no delay is longer */
 #define LAST_INSTANT_US (INT64_C(253402300799) * PAWL_SECOND) /* the end of year 9999 */
 #define ATTEMPTS_MAX 1000000
-#define RATE_KEY_MAX ((size_t)16 << 10)
 #define CURSOR_MAX 256
 
 /* ---- names --------------------------------------------------------------------------------------------------------------- */
@@ -119,6 +118,13 @@ static pawl_status valid_numbers(const pawl_task *t, pawl_error *err)
     return PAWL_OK;
 }
 
+pawl_status valid_rate_key(pawl_bytes key, pawl_error *err)
+{
+    if (key.len && !key.data) return err_set(err, PAWL_INVALID, "the rate key is NULL but its length is %zu", key.len);
+    if (key.len <= RATE_KEY_MAX) return PAWL_OK;
+    return err_set(err, PAWL_TOO_LARGE, "the rate key has %zu bytes, at most %zu are taken", key.len, RATE_KEY_MAX);
+}
+
 static pawl_status valid_bytes(const runtime *rt, const pawl_task *t, pawl_error *err)
 {
     size_t headers = t->headers ? strlen(t->headers) : 0;
@@ -129,11 +135,8 @@ static pawl_status valid_bytes(const runtime *rt, const pawl_task *t, pawl_error
     if (headers > HEADERS_MAX)
         return err_set(err, PAWL_TOO_LARGE, "the headers have %zu bytes, at most %zu are taken", headers, HEADERS_MAX);
     if (headers && !utf8_valid(t->headers, headers)) return err_set(err, PAWL_INVALID, "the headers are not UTF-8");
-    if (t->rate_key.len && !t->rate_key.data)
-        return err_set(err, PAWL_INVALID, "the rate key is NULL but its length is %zu", t->rate_key.len);
-    if (t->rate_key.len > RATE_KEY_MAX)
-        return err_set(err, PAWL_TOO_LARGE, "the rate key has %zu bytes, at most %zu are taken", t->rate_key.len, RATE_KEY_MAX);
-    return valid_content(t->payload, t->content_type, "payload", err);
+    pawl_status status = valid_rate_key(t->rate_key, err);
+    return status ? status : valid_content(t->payload, t->content_type, "payload", err);
 }
 
 pawl_status valid_task(const runtime *rt, const pawl_task *task, pawl_error *err)

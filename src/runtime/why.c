@@ -8,8 +8,9 @@ typedef struct facts {
     const pawl_info *info;
     const pawl_queue_info *queue; /* NULL: nothing is known of it */
     const pawl_nodes *nodes;
-    const char **types;   /* of each node */
-    core_task_state held; /* by this engine; 0: not */
+    const char **types;           /* of each node */
+    const pawl_limit_info *limit; /* of its rate key; NULL: none */
+    core_task_state held;         /* by this engine; 0: not */
     int64_t now_us;
     pawl_why_answer *answer;
 } facts;
@@ -69,6 +70,10 @@ static bool leased(facts *f)
         SAY(f, "It was asked to stop; node %s has run it since %s and has not ended yet.", name, at);
         return is(f, "cancelling", 0);
     }
+    if (f->held == CORE_PARKED) {
+        SAY(f, "Node %s has it; its rate key has no budget left, and it will start at its slot.", name);
+        return is(f, "throttled", 0);
+    }
     if (!i->started_us || f->held == CORE_READY || f->held == CORE_STARTING) {
         SAY(f, "Node %s has taken it and will start it when one of its workers is free.", name);
         return is(f, f->held == CORE_READY ? "capacity" : "starting", 0);
@@ -91,6 +96,22 @@ static bool paused(facts *f)
     if (!f->queue || !f->queue->paused) return false;
     SAY(f, "Queue \"%.100s\" is paused: resume it.", f->info->queue);
     return is(f, "paused", 0);
+}
+
+/* Tasks of the key wait for slots, and this one waits: so it is one of them. */
+static bool throttled(facts *f)
+{
+    const pawl_limit_info *l = f->limit;
+    char at[96], period[DURATION_TEXT];
+    if (!l || f->info->run_at_us <= f->now_us || (!l->paused && l->waiting == 0)) return false;
+    if (l->paused) {
+        SAY(f, "Its rate key is paused: resume it with `pawl limits resume`.");
+        return is(f, "throttled", 0);
+    }
+    duration_format(l->rate.period_us, period, sizeof period);
+    SAY(f, "Its rate key has no budget left (%d per %s): it may start %s.", l->rate.permits, period,
+        when(f->now_us, f->info->run_at_us, at));
+    return is(f, "throttled", f->info->run_at_us);
 }
 
 static bool not_yet(facts *f)
@@ -133,7 +154,7 @@ static bool full(facts *f)
 
 static void explain(facts *f)
 {
-    if (finished(f) || leased(f) || waiting(f) || paused(f) || not_yet(f) || nobody(f) || full(f)) return;
+    if (finished(f) || leased(f) || waiting(f) || paused(f) || throttled(f) || not_yet(f) || nobody(f) || full(f)) return;
     SAY(f, "It is due and a node will start it at any moment.");
     is(f, "starting", 0);
 }
@@ -158,18 +179,22 @@ pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_e
 {
     pawl_info *info = NULL;
     pawl_stats *stats = NULL;
+    pawl_limits *limits = NULL;
     pawl_query nodes = {.kind = PAWL_QUERY_NODES};
     pawl_arena *arena = arena_new(&rt->allocator, 0);
     pawl_why_answer text = {0};
     pawl_status status = arena ? look_get(rt, id, &info, err) : err_set(err, PAWL_NO_MEMORY, "could not look: out of memory");
     if (!status) status = look_stats(rt, 0, &stats, err);
     if (!status) status = look_read(rt, &nodes, arena, err);
+    if (!status && info->rate_key.len > 0)
+        status = limits_get(rt, &(pawl_limit_filter){.type = info->type, .key = info->rate_key, .limit = 1}, &limits, err);
     if (!status) {
         explain(&(facts){.rt = rt,
                          .info = info,
                          .queue = find_queue(stats, info->queue),
                          .nodes = nodes.nodes,
                          .types = nodes.node_types,
+                         .limit = limits && limits->count > 0 ? limits->limits : NULL,
                          .held = held_here(rt, id),
                          .now_us = stats->now_us,
                          .answer = &text});
@@ -177,6 +202,7 @@ pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_e
     }
     pawl_info_free(info);
     pawl_stats_free(stats);
+    pawl_limits_free(limits);
     arena_free(arena);
     return status;
 }

@@ -78,9 +78,20 @@ static bool has_hook(const pawl_handler *h, core_settled settled)
     }
 }
 
+/* A task that was refused never ran: its hook gets a run all the same. */
+static void run_for_hook(runtime *rt, core_task *task)
+{
+    pawl_run *run = task->run = run_new(rt);
+    if (!run) return;
+    list_append(&rt->runs, &run->link);
+    run->task = task;
+    run->def = core_handler_of(rt->core, task);
+}
+
 void work_settled(runtime *rt, const core_action *action)
 {
     core_task *task = action->task;
+    if (!task->run && task->refusal) run_for_hook(rt, task);
     pawl_run *run = task->run;
     if (run && has_hook(&run->def->h, action->settled)) {
         run->settled = action->settled;

@@ -34,13 +34,14 @@ static void init_pools(mem *m)
 
 static void init_maps(mem *m)
 {
-    map *maps[] = {&m->live, &m->queues, &m->kinds, &m->by_key, &m->nodes, &m->receipts};
+    map *maps[] = {&m->live, &m->queues, &m->kinds, &m->by_key, &m->nodes, &m->receipts, &m->limits, &m->gates};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_init(maps[i], &m->allocator);
 }
 
 static void init_lists(mem *m)
 {
-    list *lists[] = {&m->handles, &m->queue_list, &m->node_list, &m->holding, &m->rows_by_age, &m->logs_by_age, &m->operators};
+    list *lists[] = {&m->handles,     &m->queue_list, &m->node_list,  &m->holding,  &m->rows_by_age,
+                     &m->logs_by_age, &m->operators,  &m->limit_list, &m->gate_list};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) list_init(lists[i]);
 }
 
@@ -66,6 +67,7 @@ static void free_tasks(mem *m)
     for (tree_node *node = m->all.first, *next; node; node = next) {
         next = tree_next(node);
         mem_task *t = task_of_id(node);
+        mem_slot_clear(t);
         if (mem_live(t)) {
             map_remove(&m->live, &t->live);
             mem_unplace(m, t);
@@ -102,6 +104,7 @@ static void mem_free(mem *m)
     free_tasks(m);
     free_nodes(m);
     free_queues(m);
+    mem_gates_done(m);
     map *maps[] = {&m->live, &m->queues, &m->kinds, &m->by_key, &m->nodes, &m->receipts};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_done(maps[i]);
     mem_pool *pools[] = {&m->tasks, &m->attempts, &m->rows, &m->keys, &m->levels};

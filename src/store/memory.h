@@ -7,6 +7,7 @@
  *   memory_receipt.c  what a batch sent again is answered
  *   memory_prepare.c  what a batch needs, allocated before anything changes
  *   memory_claim.c    claims, renewals, news, rescue
+ *   memory_gate.c     rate limits and their gates
  *   memory_sweep.c    retention
  *   memory_read.c     get, list, trail, nodes
  *   memory_stats.c    rollups and the numbers made of them
@@ -37,7 +38,9 @@
 #include "base/idgen.h"
 #include "base/list.h"
 #include "base/map.h"
+#include "core/limit.h"
 #include "core/task.h"
+#include "store/gate.h"
 #include "store/memory_tree.h"
 #include "store/store.h"
 #include <pthread.h>
@@ -148,6 +151,28 @@ typedef struct mem_key { /* (tenant, key) -> the last task that had it */
     mem_task *task;
 } mem_key;
 
+typedef struct mem_scope { /* (type, rate key), of a limit or a gate */
+    map_node by_hash;
+    list link;
+    const char *type;
+    pawl_bytes key; /* none: of a limit, the type's own */
+} mem_scope;
+
+typedef struct mem_limit {
+    mem_scope scope;
+    pawl_rate rate;
+    gate_limit limit;
+    bool stored, paused, in_force;
+    int overrides; /* of a type: keys that have limits of their own */
+    int64_t changed_us;
+} mem_limit;
+
+typedef struct mem_gate {
+    mem_scope scope; /* in the list by last use */
+    gate_row row;
+    list slotted; /* pending tasks that have slots */
+} mem_gate;
+
 /* attempts, rows and logs are rings: they point at the newest, whose next is the oldest. */
 struct mem_task {
     tree_node by_id;
@@ -163,6 +188,9 @@ struct mem_task {
     mem_node *node;   /* that has it, or had it at the end */
     mem_key *key;     /* NULL: none, or another task has it now */
     int64_t run_at_us, started_us, finished_us, run_finished_us, fence;
+    mem_gate *gate; /* pending, with a slot of this gate at run_at */
+    list slot;
+    int64_t slot_epoch;
     mem_attempt *attempts;
     mem_row *rows;
     mem_log *logs;
@@ -219,11 +247,12 @@ struct mem {
     pthread_mutex_t lock;
     pawl_allocator allocator;
     mem_pool tasks, attempts, rows, keys, levels;
-    map live, queues, kinds, by_key, nodes, receipts;
+    map live, queues, kinds, by_key, nodes, receipts, limits, gates;
     tree all, aged[AGES];
     int64_t aged_count[AGES];
     list queue_list, node_list, holding;
-    list rows_by_age, logs_by_age, operators;
+    list rows_by_age, logs_by_age, operators, limit_list, gate_list;
+    int64_t limits_version;
     mem_level *latest; /* the level asked for last */
     uint64_t claims;   /* wants looked at so far */
     int64_t last_node;
@@ -306,6 +335,7 @@ pawl_id mem_draw_id(mem *m, int64_t now_us);
 mem_task *mem_create(mem *m, pawl_id id, pawl_body *body, mem_level *level, pawl_audit audit, int64_t now_us);
 void mem_take_key(mem *m, mem_task *t);
 void mem_move(mem *m, mem_task *t, task_why why, mem_note note);
+void mem_arrive(mem *m, mem_task *t, task_why why, mem_note note);             /* the same, of a task that stands nowhere */
 void mem_lease(mem *m, mem_task *t, mem_node *n, task_why why, mem_note note); /* of a task that stands nowhere */
 void mem_place(mem *m, mem_task *t);
 void mem_unplace(mem *m, mem_task *t);
@@ -344,6 +374,8 @@ typedef struct mem_prep { /* what one operation brings along; what is not used i
     mem_resolution *resolution;
     mem_operator *operator;
     mem_queue *queue;
+    mem_gate *gate;
+    mem_limit *limit;
     char *text;
 } mem_prep;
 
@@ -356,6 +388,23 @@ bool mem_minute_ready(mem *m, int64_t now_us);
 mem_minute *mem_minute_of(mem *m, int64_t now_us); /* made ready before */
 void mem_count_run(mem *m, const mem_task *t, const pawl_execution *run, int64_t now_us);
 pawl_status mem_stats(mem *m, int64_t window_us, int64_t now_us, int64_t boot_us, pawl_arena *arena, pawl_stats **out);
+
+/* memory_gate.c */
+mem_limit *mem_limit_get(mem *m, const char *type, pawl_bytes key);            /* makes it; NULL: no memory */
+bool mem_limited(const mem *m, const char *type);                              /* the type, or some keys of it */
+const mem_limit *mem_limit_of(const mem *m, const char *type, pawl_bytes key); /* in force for this key; NULL: none */
+pawl_op_result mem_limit_put(mem *m, mem_limit *l, const pawl_op *op, int64_t now_us);
+bool mem_limit_move(mem *m, const mem_limit *l, int most, int64_t now_us);
+mem_gate *mem_gate_get(mem *m, const char *type, pawl_bytes key); /* makes it; NULL: no memory */
+gate_answer mem_gate_take(mem *m, mem_gate *g, const mem_limit *l, int64_t now_us, const gate_ask *ask, gate_slot *out);
+void mem_slot_set(mem_gate *g, mem_task *t, const gate_slot *slot); /* of a task that stands nowhere; sets run_at */
+void mem_slot_clear(mem_task *t);
+bool mem_slot_good(const mem_task *t);
+int64_t mem_slot_until(const mem *m, const mem_task *t); /* 0: it has no slot */
+void mem_slot_give_back(mem *m, mem_task *t, int64_t now_us);
+int mem_gate_sweep(mem *m, int most, int64_t now_us);
+void mem_gates_done(mem *m);
+pawl_status mem_limits(mem *m, const pawl_query *query, int64_t now_us, pawl_arena *arena, pawl_limits **out);
 
 /* memory_sweep.c */
 void mem_trim(mem *m); /* history that is too long */

@@ -64,19 +64,56 @@ static void answer(pawl_op *op, const mem_task *t)
     op->out_run_at_us = t->run_at_us;
 }
 
+typedef struct taken { /* what an insert took of a budget */
+    bool now, has;     /* it may start at once; it has a slot */
+    gate_slot slot;
+} taken;
+
+/* A slot for a task that is due and stands nowhere. */
+static taken take_slot(change *c, mem_prep *p, const mem_task *t)
+{
+    taken k = {.now = true, .slot.until_us = INT64_MAX};
+    const mem_limit *l = p->gate ? mem_limit_of(c->m, t->body->type, t->body->rate_key) : NULL;
+    if (!l || t->run_at_us > c->now_us) return k;
+    gate_answer answer = mem_gate_take(c->m, p->gate, l, c->now_us, &(gate_ask){.id = t->id}, &k.slot);
+    k.now = answer == GATE_NOW;
+    k.has = answer != GATE_BEYOND;
+    return k;
+}
+
 static void store_new(change *c, pawl_op *op, mem_prep *p, bool may_lease)
 {
     pawl_id id = op->id ? op->id : mem_draw_id(c->m, c->now_us);
     mem_task *t = mem_create(c->m, id, TAKE(p->body), TAKE(p->level), op->audit, c->now_us);
     t->run_at_us = run_at(op, c->now_us);
+    taken k = take_slot(c, p, t);
     op->u.insert.body->id = id;
     op->u.insert.body->created_us = c->now_us;
-    bool lease = may_lease && op->u.insert.ask_lease && c->node && t->run_at_us <= c->now_us && !t->kind->queue->paused;
+    op->out_until_us = k.slot.until_us;
+    op->out_epoch = k.slot.epoch;
+    bool lease = may_lease && k.now && op->u.insert.ask_lease && c->node && t->run_at_us <= c->now_us && !t->kind->queue->paused;
+    if (!lease && k.has) mem_slot_set(p->gate, t, &k.slot);
     if (lease) mem_lease(c->m, t, c->node, TASK_BORN_LEASED, note_of(c, op, ROW_CHANGE, NULL));
     else mem_move(c->m, t, TASK_DISPATCHED, note_of(c, op, ROW_CHANGE, NULL));
     c->granted |= lease;
     answer(op, t);
     op->out_fence = t->fence;
+}
+
+static bool same_gate(const pawl_body *a, const pawl_body *b)
+{
+    return a->rate_key.len == b->rate_key.len && strcmp(a->type, b->type) == 0 &&
+           (a->rate_key.len == 0 || memcmp(a->rate_key.data, b->rate_key.data, a->rate_key.len) == 0);
+}
+
+/* A task with a slot that is given another body keeps it, if its rate key is the same. */
+static void keep_slot(change *c, const pawl_op *op, mem_task *t, const pawl_body *body)
+{
+    bool keeps = mem_slot_good(t) && same_gate(t->body, body);
+    int64_t slot_us = t->run_at_us, at_us = run_at(op, c->now_us);
+    if (!keeps) mem_slot_give_back(c->m, t, c->now_us);
+    t->run_at_us = keeps && slot_us > at_us ? slot_us : at_us;
+    if (keeps && t->run_at_us != slot_us) mem_slot_clear(t);
 }
 
 static void update(change *c, pawl_op *op, mem_prep *p, mem_task *t)
@@ -87,12 +124,16 @@ static void update(change *c, pawl_op *op, mem_prep *p, mem_task *t)
     body->id = t->id;
     body->created_us = t->body->created_us;
     body->retry_of = t->body->retry_of;
+    keep_slot(c, op, t, body);
     pawl_body_free(&c->m->allocator, t->body);
     t->body = body;
     mem_level_drop(c->m, t->level);
     t->level = TAKE(p->level);
     t->kind = t->level->kind;
-    t->run_at_us = run_at(op, c->now_us);
+    if (!t->gate) {
+        taken k = take_slot(c, p, t);
+        if (k.has) mem_slot_set(p->gate, t, &k.slot);
+    }
     t->audit = (unsigned char)(op->audit == PAWL_AUDIT_DEFAULT ? PAWL_AUDIT_FULL : op->audit);
     mem_place(c->m, t);
     answer(op, t);
@@ -216,6 +257,31 @@ static void start(change *c, pawl_op *op)
     if (t->node->alive) t->node->marked++;
 }
 
+static void reserve(change *c, pawl_op *op, mem_prep *p)
+{
+    mem_task *t = held_by_fence(c, op);
+    if (!t) return;
+    pawl_bytes key = t->body->rate_key.len ? t->body->rate_key : op->u.reserve.key;
+    const mem_limit *l = p->gate ? mem_limit_of(c->m, t->body->type, key) : NULL;
+    gate_ask ask = {.id = t->id, .lead_us = op->u.reserve.lead_us, .again = op->u.reserve.again};
+    gate_slot slot = {.slot_us = c->now_us, .until_us = INT64_MAX};
+    op->out_state = PAWL_LEASED;
+    op->result = t->cancel_asked ? PAWL_OP_CANCELLING : PAWL_OP_DONE;
+    if (t->cancel_asked) return;
+    bool free = !l || (l->rate.retries_free && t->failures > 0);
+    gate_answer answer = free ? GATE_NOW : mem_gate_take(c->m, p->gate, l, c->now_us, &ask, &slot);
+    op->out_run_at_us = slot.slot_us;
+    op->out_until_us = slot.until_us;
+    op->out_epoch = slot.epoch;
+    if (answer == GATE_BEYOND) op->result = PAWL_OP_BEYOND;
+    if (answer != GATE_LATER || slot.slot_us - c->now_us <= op->u.reserve.near_us) return;
+    op->result = PAWL_OP_MOVED;
+    mem_unplace(c->m, t);
+    mem_slot_set(p->gate, t, &slot);
+    mem_arrive(c->m, t, TASK_AGAIN, note_of(c, op, ROW_CHANGE, "throttled"));
+    op->out_state = PAWL_PENDING;
+}
+
 static void set_progress(change *c, mem_task *t, int percent, mem_prep *p)
 {
     t->progress = (signed char)(percent < 0 ? -1 : percent < 100 ? percent : 100);
@@ -293,6 +359,7 @@ static void finish(change *c, pawl_op *op, mem_prep *p)
     op->result = !why ? PAWL_OP_CONFLICT : spawns_refused(op, p + 1) ? PAWL_OP_REFUSED : PAWL_OP_DONE;
     if (op->result != PAWL_OP_DONE) return;
     if (why == TASK_EXHAUSTED && op->u.finish.run.outcome != PAWL_ATTEMPT_NONE) t->failures++;
+    if (op->u.finish.run.outcome == PAWL_ATTEMPT_NONE) mem_slot_give_back(c->m, t, c->now_us);
     end_run(c, t, &op->u.finish.run, p, true);
     mem_move(c->m, t, why, note_of(c, op, finish_rank(op), why == TASK_EXHAUSTED ? why_failed(t->ending) : NULL));
     op->out_state = (pawl_state)t->state;
@@ -318,7 +385,10 @@ static void release(change *c, pawl_op *op, mem_prep *p)
         if (op->u.release.failure) mem_minute_of(c->m, c->now_us)->retried++;
         if (op->u.release.delay_us >= 0) t->run_at_us = mem_add(c->now_us, op->u.release.delay_us);
     }
-    mem_move(c->m, t, t->cancel_asked ? TASK_CANCEL : TASK_AGAIN, note_of(c, op, release_rank(op), detail));
+    mem_unplace(c->m, t);
+    if (!t->cancel_asked && op->u.release.slot_us && p->gate)
+        mem_slot_set(p->gate, t, &(gate_slot){.slot_us = op->u.release.slot_us, .epoch = op->u.release.epoch});
+    mem_arrive(c->m, t, t->cancel_asked ? TASK_CANCEL : TASK_AGAIN, note_of(c, op, release_rank(op), detail));
     op->out_state = (pawl_state)t->state;
     op->out_run_at_us = t->run_at_us;
 }
@@ -351,6 +421,7 @@ static void cancel(change *c, pawl_op *op, mem_prep *p)
         return;
     }
     if (t->state == PAWL_LEASED) t->fence++;
+    mem_slot_give_back(c->m, t, c->now_us);
     set_progress(c, t, -1, p);
     mem_move(c->m, t, TASK_CANCEL, note_of(c, op, ROW_CHANGE, NULL));
     op->result = PAWL_OP_DONE;
@@ -389,6 +460,8 @@ static void retry(change *c, pawl_op *op, mem_prep *p)
     p->body->retry_of = old->id;
     mem_task *t = mem_create(c->m, id, TAKE(p->body), TAKE(p->level), op->audit, c->now_us);
     t->run_at_us = c->now_us;
+    taken k = take_slot(c, p, t);
+    if (k.has) mem_slot_set(p->gate, t, &k.slot);
     mem_move(c->m, t, TASK_DISPATCHED, note_of(c, op, ROW_CHANGE, NULL));
     op->result = PAWL_OP_DONE;
     op->out_id = id;
@@ -411,12 +484,19 @@ static void set_queue(change *c, pawl_op *op, mem_prep *p)
     op->result = PAWL_OP_DONE;
 }
 
+static void set_limit(change *c, pawl_op *op, mem_prep *p)
+{
+    op->result = mem_limit_put(c->m, p->limit, op, c->now_us);
+    op->u.limit.more = op->u.limit.move > 0 && mem_limit_move(c->m, p->limit, op->u.limit.move, c->now_us);
+    if (op->result != PAWL_OP_EXISTING) log_operator(c, p);
+}
+
 /* ---- the batch --------------------------------------------------------------------------------------------------- */
 
 static void clear(pawl_op *op)
 {
     op->result = PAWL_OP_NONE;
-    op->out_id = op->out_fence = op->out_run_at_us = 0;
+    op->out_id = op->out_fence = op->out_run_at_us = op->out_until_us = op->out_epoch = 0;
     op->out_state = PAWL_STATE_NONE;
     for (int i = 0; i < mem_spawns(op); i++) clear(&op->u.finish.spawns[i]);
 }
@@ -442,6 +522,8 @@ static void carry_out(change *c, int i, mem_prep *p)
     case PAWL_OP_RETRY: retry(c, op, p); break;
     case PAWL_OP_ACK: acknowledge(c, op, p); break;
     case PAWL_OP_QUEUE: set_queue(c, op, p); break;
+    case PAWL_OP_RESERVE: reserve(c, op, p); break;
+    case PAWL_OP_LIMIT: set_limit(c, op, p); break;
     }
 }
 

@@ -119,6 +119,7 @@ static bool choose(claiming *c, mem_task *t)
     if (!pool_reserve(&c->m->rows, &c->m->allocator, (size_t)at + 1)) return false;
     pawl_body *body = pawl_body_share(c->call->allocator, t->body);
     if (!body) return false;
+    bool limited = mem_limited(c->m, t->body->type);
     c->call->tasks[at] = (pawl_claimed){.body = body,
                                         .fence = t->fence + 1,
                                         .run_at_us = t->run_at_us,
@@ -127,7 +128,10 @@ static bool choose(claiming *c, mem_task *t)
                                         .rescues = t->rescues,
                                         .interruptions = t->interruptions,
                                         .want = c->want_index,
-                                        .not_started = t->body->key && c->want->got >= c->want->free,
+                                        .not_started = t->body->key && (c->want->got >= c->want->free || limited),
+                                        .limited = limited,
+                                        .until_us = mem_slot_until(c->m, t),
+                                        .epoch = t->slot_epoch,
                                         .suspect = t->suspect,
                                         .solo = t->suspect && t->solo};
     c->chosen[at] = t;
@@ -188,6 +192,7 @@ static void grant(claiming *c, mem_node *n)
     for (int i = 0; i < c->call->tasks_count; i++) {
         mem_task *t = c->chosen[i];
         t->not_started = c->call->tasks[i].not_started;
+        mem_slot_clear(t);
         mem_lease(c->m, t, n, TASK_GRANTED, (mem_note){.now_us = c->now_us});
     }
 }
@@ -238,6 +243,7 @@ static void tell_news(mem_handle *h, int64_t node, pawl_news *news)
     const mem_node *own = mem_find_node(h->m, node);
     news->node_dead = !own || !own->alive;
     news->store_now_us = mem_now(&h->base);
+    news->limits_version = h->m->limits_version;
     news->foreign_expiry_us = -1;
     news->lapsed_count = news->cancels_count = 0;
     int64_t boot_us = mem_boot(&h->base);

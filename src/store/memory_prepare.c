@@ -21,6 +21,18 @@ static bool want_body(mem *m, pawl_body *from, bool own, mem_prep *p)
     return (p->body = own ? pawl_body_copy(&m->allocator, from) : pawl_body_share(&m->allocator, from));
 }
 
+static bool want_gate(mem *m, const char *type, pawl_bytes key, mem_prep *p)
+{
+    return !mem_limit_of(m, type, key) || (p->gate = mem_gate_get(m, type, key));
+}
+
+static bool want_reserve(mem *m, const pawl_op *op, mem_prep *p)
+{
+    const mem_task *t = mem_find_live(m, op->id);
+    if (!t) return true;
+    return want_gate(m, t->body->type, t->body->rate_key.len ? t->body->rate_key : op->u.reserve.key, p);
+}
+
 static bool want_ending(mem *m, const pawl_op *op, const pawl_execution *run, mem_prep *p)
 {
     bool finish = op->kind == PAWL_OP_FINISH;
@@ -84,15 +96,22 @@ static bool want_retry(mem *m, const pawl_op *op, mem_prep *p)
 {
     mem_task *old = mem_find(m, op->id);
     if (!old) return true;
-    return want_body(m, old->body, true, p) && want_resolution(m, op->by, NULL, p);
+    return want_body(m, old->body, true, p) && want_gate(m, old->body->type, old->body->rate_key, p) &&
+           want_resolution(m, op->by, NULL, p);
 }
 
 static bool prepare_op(mem *m, const pawl_op *op, mem_prep *p, int64_t now_us)
 {
     switch (op->kind) {
-    case PAWL_OP_INSERT: return want_body(m, op->u.insert.body, false, p);
+    case PAWL_OP_INSERT:
+        if (!want_body(m, op->u.insert.body, false, p)) return false;
+        return !p->body || want_gate(m, p->body->type, p->body->rate_key, p);
     case PAWL_OP_FINISH: return want_run(m, op, &op->u.finish.run, p);
-    case PAWL_OP_RELEASE: return want_run(m, op, &op->u.release.run, p);
+    case PAWL_OP_RELEASE: return want_run(m, op, &op->u.release.run, p) && (!op->u.release.slot_us || want_reserve(m, op, p));
+    case PAWL_OP_RESERVE: return want_reserve(m, op, p);
+    case PAWL_OP_LIMIT:
+        p->limit = mem_limit_get(m, op->u.limit.type, op->u.limit.key);
+        return p->limit && want_operator(m, op, op->u.limit.type, now_us, p);
     case PAWL_OP_PROGRESS: return !op->u.progress.text || (p->text = alloc_str(&m->allocator, op->u.progress.text));
     case PAWL_OP_CANCEL: return want_operator(m, op, NULL, now_us, p);
     case PAWL_OP_RETRY: return want_retry(m, op, p) && want_operator(m, op, NULL, now_us, p);

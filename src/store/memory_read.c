@@ -386,6 +386,7 @@ static pawl_status ask(pawl_store *store, mem *m, pawl_query *query, pawl_arena 
     switch (query->kind) {
     case PAWL_QUERY_STATS: return mem_stats(m, query->window_us, mem_now(store), mem_boot(store), arena, &query->stats);
     case PAWL_QUERY_NODES: return get_nodes(store, m, query, arena);
+    case PAWL_QUERY_LIMITS: return mem_limits(m, query, mem_now(store), arena, &query->limits);
     case PAWL_QUERY_SETTINGS: query->text = "store=memory durable=no"; return PAWL_OK;
     default: break;
     }
@@ -404,6 +405,7 @@ pawl_status memory_read(pawl_store *store, pawl_query *query, pawl_arena *arena,
     pawl_status status = ask(store, m, query, arena);
     mem_exit(m);
     if (status == PAWL_NO_MEMORY) return mem_no_memory(err);
+    if (status == PAWL_INVALID) return err_set(err, status, "the cursor is none that a page of limits ended with");
     if (status == PAWL_NOT_FOUND) {
         char id[PAWL_ID_TEXT];
         pawl_id_format(query->id, id);

@@ -137,6 +137,7 @@ pawl_status memory_sweep(pawl_store *store, pawl_sweep *call, pawl_error *err)
     sweep_operators(&s);
     sweep_receipts(&s);
     sweep_nodes(&s);
+    call->removed += mem_gate_sweep(m, s.left > 0 ? s.left : 0, s.now_us);
     if (call->more) call->next_us = 0;
     call->expiring = count_expiring(m, s.now_us, call->keep_failed_us);
     mem_exit(m);

@@ -258,7 +258,7 @@ static void wait_again(mem *m, mem_task *t)
 }
 
 /* The only place where a state changes. What decides the new place (run_at, suspicion, node) is set before. */
-static void arrive(mem *m, mem_task *t, task_why why, mem_note note)
+void mem_arrive(mem *m, mem_task *t, task_why why, mem_note note)
 {
     pawl_state from = (pawl_state)t->state, to = task_move(from, why);
     CHECK(to != PAWL_STATE_NONE);
@@ -273,7 +273,7 @@ static void arrive(mem *m, mem_task *t, task_why why, mem_note note)
 void mem_move(mem *m, mem_task *t, task_why why, mem_note note)
 {
     mem_unplace(m, t);
-    arrive(m, t, why, note);
+    mem_arrive(m, t, why, note);
 }
 
 void mem_lease(mem *m, mem_task *t, mem_node *n, task_why why, mem_note note)
@@ -281,7 +281,7 @@ void mem_lease(mem *m, mem_task *t, mem_node *n, task_why why, mem_note note)
     mem_set_node(m, t, n);
     t->fence++;
     t->started_us = note.now_us;
-    arrive(m, t, why, note);
+    mem_arrive(m, t, why, note);
 }
 
 /* A lease that has not started is taken back: its fence means nothing any more. */

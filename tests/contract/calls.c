@@ -27,6 +27,7 @@ pawl_op *op_insert(world *w, spec s)
                         .priority = s.priority,
                         .audit = s.audit};
     if (s.payload) body->payload = (pawl_bytes){s.payload, strlen(s.payload)};
+    if (s.rate_key) body->rate_key = (pawl_bytes){s.rate_key, strlen(s.rate_key)};
     if (s.audit) op->audit = s.audit;
     op->u.insert.body = body;
     op->u.insert.delay_us = s.delay_us;

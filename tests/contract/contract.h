@@ -62,7 +62,7 @@ typedef struct contract_case {
 #define CASES(list) const contract_case list[] =
 extern const contract_case insert_cases[], key_cases[], holder_cases[], spawn_cases[], people_cases[], receipt_cases[],
     claim_cases[], news_cases[], rescue_cases[], suspect_cases[], id_cases[], node_cases[], sweep_cases[], list_cases[],
-    read_cases[], stats_cases[], audit_cases[], fault_cases[], memory_cases[], watch_cases[];
+    read_cases[], stats_cases[], audit_cases[], fault_cases[], memory_cases[], watch_cases[], rate_cases[];
 
 /* ---- the world --------------------------------------------------------------------------------------------------- */
 
@@ -84,7 +84,7 @@ bool store_wrapper_set(const char *name); /* plain, trace, faults */
 typedef struct spec { /* of an INSERT */
     pawl_id id;       /* 0: the next one of the world's own */
     bool draw;        /* let the store draw the id */
-    const char *type, *queue, *tenant, *key, *payload;
+    const char *type, *queue, *tenant, *key, *payload, *rate_key;
     int priority;
     int64_t delay_us, at_us;
     bool ask_lease, may_exist;

@@ -2,12 +2,9 @@
 #include "../unit/cmocka_all.h"
 #include <string.h>
 
-static exact_ticks tolerance(const rate_policy *p)
-{
-    return (exact_ticks)p->period_us * ((p->burst ? p->burst : p->permits) - 1);
-}
+static exact_ticks tolerance(const pawl_rate *p) { return (exact_ticks)p->period_us * ((p->burst ? p->burst : p->permits) - 1); }
 
-int64_t exact_late_us(const rate_policy *p)
+int64_t exact_late_us(const pawl_rate *p)
 {
     int64_t step_us = p->period_us / p->permits;
     return step_us < 50000 ? 50000 : step_us > 1000000 ? 1000000 : step_us;
@@ -35,7 +32,7 @@ static exact_key *find_key(exact_model *m, int rule, pawl_bytes name)
 
 static exact_key *new_key(exact_model *m, int rule, pawl_bytes name)
 {
-    const rate_policy *p = &m->policies[rule];
+    const pawl_rate *p = &m->policies[rule];
     exact_key *k = &m->keys[m->keys_count++];
     assert_true(m->keys_count <= EXACT_KEYS && name.len < sizeof k->name);
     memset(k, 0, sizeof *k);
@@ -80,14 +77,14 @@ bool exact_release(exact_model *m, pawl_id id)
     return s != NULL;
 }
 
-static limit_answer answer(const exact_model *m, limit_verdict verdict, int64_t slot_us, const rate_policy *p, bool late)
+static limit_answer answer(const exact_model *m, limit_verdict verdict, int64_t slot_us, const pawl_rate *p, bool late)
 {
     return (limit_answer){verdict, theirs(m, slot_us), theirs(m, slot_us) + exact_late_us(p), late};
 }
 
 static limit_answer reserve(exact_model *m, exact_key *k, const limit_question *q, bool again, bool late)
 {
-    const rate_policy *p = &m->policies[q->rule];
+    const pawl_rate *p = &m->policies[q->rule];
     exact_ticks now = (exact_ticks)m->now_us * p->permits, from = k->tat - tolerance(p);
     int64_t slot_us = m->now_us, horizon_us = p->horizon_us ? p->horizon_us : PAWL_HOUR;
     if (from > now) slot_us = (int64_t)(from / p->permits) + (from % p->permits > 0);
@@ -104,7 +101,7 @@ static limit_answer reserve(exact_model *m, exact_key *k, const limit_question *
 
 limit_answer exact_ask(exact_model *m, const limit_question *q)
 {
-    const rate_policy *p = &m->policies[q->rule];
+    const pawl_rate *p = &m->policies[q->rule];
     if (q->key.len == 0 || (q->retry && p->retries_free)) return (limit_answer){LIMIT_GO, q->now_us, INT64_MAX, false};
     tell_time(m, q->now_us);
     exact_key *k = find_key(m, q->rule, q->key), *of = NULL;
@@ -123,9 +120,9 @@ limit_answer exact_ask(exact_model *m, const limit_question *q)
     return reserve(m, k, q, late || q->again, late);
 }
 
-void exact_set_rule(exact_model *m, int rule, const rate_policy *policy, int64_t now_us)
+void exact_set_rule(exact_model *m, int rule, const pawl_rate *policy, int64_t now_us)
 {
-    const rate_policy old = m->policies[rule];
+    const pawl_rate old = m->policies[rule];
     tell_time(m, now_us);
     m->policies[rule] = *policy;
     for (int i = 0; i < m->keys_count; i++) {

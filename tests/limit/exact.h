@@ -27,17 +27,17 @@ typedef struct exact_key {
 } exact_key;
 
 typedef struct exact_model {
-    rate_policy policies[4];
+    pawl_rate policies[4];
     int keys_count;
     exact_key keys[EXACT_KEYS];
     int64_t now_us, seen_us; /* the model's time, and the caller's when it was last told */
     bool told;
 } exact_model;
 
-void exact_set_rule(exact_model *m, int rule, const rate_policy *policy, int64_t now_us);
+void exact_set_rule(exact_model *m, int rule, const pawl_rate *policy, int64_t now_us);
 limit_answer exact_ask(exact_model *m, const limit_question *q);
 bool exact_release(exact_model *m, pawl_id id);
-int64_t exact_late_us(const rate_policy *p);
+int64_t exact_late_us(const pawl_rate *p);
 int exact_reserved(const exact_model *m); /* all, also those released and not given back */
 
 #endif

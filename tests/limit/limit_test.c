@@ -6,7 +6,7 @@
 
 static limiter *l;
 
-static rate made(rate_policy p)
+static rate made(pawl_rate p)
 {
     rate r;
     assert_int_equal(rate_make(&p, "t", &r, NULL), PAWL_OK);
@@ -14,7 +14,7 @@ static rate made(rate_policy p)
 }
 
 /* A limiter with one rule, number 0. */
-static void fresh_with(rate_policy p, limit_config config)
+static void fresh_with(pawl_rate p, limit_config config)
 {
     rate r = made(p);
     l = limit_new(&config);
@@ -22,7 +22,7 @@ static void fresh_with(rate_policy p, limit_config config)
     assert_int_equal(limit_add_rule(l, &r), 0);
 }
 
-static void fresh(rate_policy p) { fresh_with(p, (limit_config){.seed = 1}); }
+static void fresh(pawl_rate p) { fresh_with(p, (limit_config){.seed = 1}); }
 
 static void done(void)
 {
@@ -59,8 +59,8 @@ static limit_numbers numbers(void)
 }
 
 #define SECOND PAWL_SECOND
-#define EVERY_SECOND ((rate_policy){.permits = 1, .period_us = SECOND})
-#define FIFTEEN ((rate_policy){.permits = 15, .period_us = PAWL_MINUTE})
+#define EVERY_SECOND ((pawl_rate){.permits = 1, .period_us = SECOND})
+#define FIFTEEN ((pawl_rate){.permits = 15, .period_us = PAWL_MINUTE})
 
 /* ---- slots ----------------------------------------------------------------------------------------------------------------- */
 
@@ -141,7 +141,7 @@ static void long_keys_are_hashed(void **state)
 static void a_key_that_starts_empty(void **state)
 {
     (void)state;
-    rate_policy p = FIFTEEN;
+    pawl_rate p = FIFTEEN;
     p.start_empty = true;
     fresh(p);
     goes(ask(1, "k", 0));
@@ -186,7 +186,7 @@ static void those_before_it_are_given_back_with_it(void **state)
 static void what_was_taken_since_is_in_the_way(void **state)
 {
     (void)state;
-    fresh((rate_policy){.permits = 2, .period_us = 2 * SECOND});
+    fresh((pawl_rate){.permits = 2, .period_us = 2 * SECOND});
     limit_question held = {.key = pawl_str("k"), .id = 1, .hold = true};
     goes(ask_about(held));
     goes(ask(2, "k", 0));
@@ -202,7 +202,7 @@ static void what_was_taken_since_is_in_the_way(void **state)
 static void a_late_slot_is_given_up(void **state)
 {
     (void)state;
-    fresh((rate_policy){.permits = 1, .period_us = 10 * SECOND}); /* L is a second */
+    fresh((pawl_rate){.permits = 1, .period_us = 10 * SECOND}); /* L is a second */
     goes(ask(1, "k", 0));
     waits(ask(2, "k", 0), 10 * SECOND);
     waits(ask(3, "k", 0), 20 * SECOND);
@@ -223,7 +223,7 @@ static void a_late_slot_is_given_up(void **state)
 static void a_pause_ends_in_no_burst(void **state)
 {
     (void)state;
-    rate_policy p = FIFTEEN;
+    pawl_rate p = FIFTEEN;
     bool started[100] = {0};
     p.burst = 3;
     fresh(p);
@@ -246,7 +246,7 @@ static void a_pause_ends_in_no_burst(void **state)
 static void the_horizon_is_asked_once(void **state)
 {
     (void)state;
-    rate_policy p = {.permits = 1, .period_us = 10 * SECOND, .horizon_us = 15 * SECOND};
+    pawl_rate p = {.permits = 1, .period_us = 10 * SECOND, .horizon_us = 15 * SECOND};
     fresh(p);
     goes(ask(1, "k", 0));
     waits(ask(2, "k", 0), 10 * SECOND);
@@ -266,7 +266,7 @@ static void the_horizon_is_asked_once(void **state)
 static void without_a_horizon_all_wait(void **state)
 {
     (void)state;
-    rate_policy p = {.permits = 1, .period_us = PAWL_DAY, .horizon_us = -1};
+    pawl_rate p = {.permits = 1, .period_us = PAWL_DAY, .horizon_us = -1};
     fresh(p);
     goes(ask(0, "k", 0));
     for (int i = 1; i <= 1000; i++) waits(ask(i, "k", 0), i * PAWL_DAY);
@@ -283,7 +283,7 @@ static void without_a_horizon_all_wait(void **state)
 static void discard_never_waits(void **state)
 {
     (void)state;
-    rate_policy p = EVERY_SECOND;
+    pawl_rate p = EVERY_SECOND;
     p.discard = true;
     fresh(p);
     goes(ask(1, "k", 0));
@@ -300,7 +300,7 @@ static void discard_never_waits(void **state)
 static void retries_take_budget_or_not(void **state)
 {
     (void)state;
-    rate_policy p = EVERY_SECOND;
+    pawl_rate p = EVERY_SECOND;
     limit_question retry = {.key = pawl_str("k"), .id = 1, .retry = true};
     fresh(p);
     goes(ask(1, "k", 0));
@@ -388,7 +388,7 @@ static void a_key_with_a_reservation_is_not_idle(void **state)
 static void what_is_given_back_makes_keys_idle(void **state)
 {
     (void)state;
-    fresh_with((rate_policy){.permits = 1, .period_us = PAWL_MINUTE}, (limit_config){.keys_max = 1});
+    fresh_with((pawl_rate){.permits = 1, .period_us = PAWL_MINUTE}, (limit_config){.keys_max = 1});
     goes(ask_about((limit_question){.key = pawl_str("a"), .id = 1, .now_us = 0, .hold = true}));
     for (int i = 0; i < 3; i++) assert_int_equal(ask(2, "b", 0).verdict, LIMIT_OPEN); /* nothing before a minute has passed */
     assert_true(limit_release(l, 1));
@@ -402,7 +402,7 @@ static void idle_keys_are_found_among_many(void **state)
     (void)state;
     enum { KEYS = 5000 };
     char key[32];
-    fresh_with((rate_policy){.permits = 1, .period_us = PAWL_HOUR}, (limit_config){.keys_max = KEYS, .seed = 9});
+    fresh_with((pawl_rate){.permits = 1, .period_us = PAWL_HOUR}, (limit_config){.keys_max = KEYS, .seed = 9});
     for (int i = 0; i < KEYS; i++) {
         snprintf(key, sizeof key, "key-%d", i);
         goes(ask_about((limit_question){.key = pawl_str(key), .id = i, .now_us = i > 0}));
@@ -472,7 +472,7 @@ static void a_clock_set_back_holds_nobody_up(void **state)
 static void a_clock_set_ahead_gives_one_burst(void **state)
 {
     (void)state;
-    rate_policy p = FIFTEEN;
+    pawl_rate p = FIFTEEN;
     fresh(p);
     for (int i = 0; i < 15; i++) goes(ask(i, "k", 0));
     for (int i = 15; i < 60; i++) assert_int_equal(ask(i, "k", 0).verdict, LIMIT_WAIT);
@@ -489,8 +489,8 @@ static void clocks_at_the_ends_of_time(void **state)
     static const int64_t odd[] = {INT64_MIN, INT64_MAX, 0, INT64_MIN + 1, -1, INT64_MAX, INT64_MIN, 1};
     for (int rule = 0; rule < 3; rule++) {
         fresh(rule == 0   ? EVERY_SECOND
-              : rule == 1 ? (rate_policy){.permits = 1, .period_us = INT64_C(1) << 52, .burst = 128, .horizon_us = -1}
-                          : (rate_policy){.permits = INT32_MAX, .period_us = 1, .start_empty = true, .horizon_us = INT64_MAX});
+              : rule == 1 ? (pawl_rate){.permits = 1, .period_us = INT64_C(1) << 52, .burst = 128, .horizon_us = -1}
+                          : (pawl_rate){.permits = INT32_MAX, .period_us = 1, .start_empty = true, .horizon_us = INT64_MAX});
         for (int i = 0; i < 400; i++) {
             ask(i % 7, i % 3 ? "k" : "l", odd[i % 8]);
             if (i % 50 == 0) limit_release(l, i % 7);
@@ -504,7 +504,7 @@ static void clocks_at_the_ends_of_time(void **state)
 static void beyond_the_end_of_time_nothing_is_reserved(void **state)
 {
     (void)state;
-    fresh((rate_policy){.permits = 1, .period_us = INT64_C(1) << 52, .burst = 1, .horizon_us = -1});
+    fresh((pawl_rate){.permits = 1, .period_us = INT64_C(1) << 52, .burst = 1, .horizon_us = -1});
     int waiting = 0;
     limit_answer a;
     while ((a = ask(waiting, "k", 0)).verdict != LIMIT_REJECTED && waiting < 1000) waiting++;
@@ -519,14 +519,14 @@ static void beyond_the_end_of_time_nothing_is_reserved(void **state)
 static void a_changed_rule_counts_what_was_started(void **state)
 {
     (void)state;
-    fresh((rate_policy){.permits = 1, .period_us = PAWL_DAY, .horizon_us = -1});
+    fresh((pawl_rate){.permits = 1, .period_us = PAWL_DAY, .horizon_us = -1});
     rate other = made(EVERY_SECOND);
     assert_int_equal(limit_add_rule(l, &other), 1);
     goes(ask(1, "k", 0));
     goes(ask_about((limit_question){.rule = 1, .key = pawl_str("k"), .id = 9}));
     for (int i = 2; i < 10; i++) waits(ask(i, "k", 0), (i - 1) * PAWL_DAY);
     assert_true(limit_release(l, 4));
-    rate quick = made((rate_policy){.permits = 5, .period_us = 5 * SECOND});
+    rate quick = made((pawl_rate){.permits = 5, .period_us = 5 * SECOND});
     limit_set_rule(l, 0, &quick, 0);
     limit_check(l);
     assert_int_equal(numbers().reservations, 0);
@@ -552,7 +552,7 @@ static void what_is_known_of_a_key(void **state)
     (void)state;
     limit_info info;
     int sums[4] = {0};
-    fresh((rate_policy){.permits = 2, .period_us = 2 * SECOND});
+    fresh((pawl_rate){.permits = 2, .period_us = 2 * SECOND});
     assert_false(limit_look(l, 0, pawl_str("k"), 0, &info));
     goes(ask(1, "k", 10));
     assert_true(limit_look(l, 0, pawl_str("k"), 10, &info));

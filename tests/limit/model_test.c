@@ -19,17 +19,17 @@ static const char *const names[] = {"a", "tenant-7", "\x01\xff\x80 x"};
 #define NAMES (sizeof names / sizeof *names)
 
 /* All rules of a history are about as fast, so that its clock suits all of them. */
-static rate_policy any_policy(rng *random, int64_t pace_us)
+static pawl_rate any_policy(rng *random, int64_t pace_us)
 {
     static const int horizons[] = {0, -1, 1, 5, 30};
     int permits = 1 + (int)rng_below(random, rng_below(random, 3) ? 20 : 2000);
-    return (rate_policy){.permits = permits,
-                         .period_us = 1 + (int64_t)rng_below(random, (uint64_t)(pace_us * permits)),
-                         .burst = rng_below(random, 5) ? 1 + (int)rng_below(random, 10) : 0,
-                         .start_empty = rng_below(random, 4) == 0,
-                         .retries_free = rng_below(random, 4) == 0,
-                         .discard = rng_below(random, 6) == 0,
-                         .horizon_us = horizons[rng_below(random, 5)] * pace_us};
+    return (pawl_rate){.permits = permits,
+                       .period_us = 1 + (int64_t)rng_below(random, (uint64_t)(pace_us * permits)),
+                       .burst = rng_below(random, 5) ? 1 + (int)rng_below(random, 10) : 0,
+                       .start_empty = rng_below(random, 4) == 0,
+                       .retries_free = rng_below(random, 4) == 0,
+                       .discard = rng_below(random, 6) == 0,
+                       .horizon_us = horizons[rng_below(random, 5)] * pace_us};
 }
 
 typedef struct history {
@@ -38,7 +38,7 @@ typedef struct history {
     rng random;
     limiter *l;
     exact_model m;
-    rate_policy policies[RULES];
+    pawl_rate policies[RULES];
     int64_t now_us, pace_us;
     limit_answer got[TASKS]; /* the last answer of each task */
 } history;
@@ -49,7 +49,7 @@ static void fail_here(const history *h, const char *what)
     fail();
 }
 
-static rate made(const rate_policy *p)
+static rate made(const pawl_rate *p)
 {
     rate r;
     assert_int_equal(rate_make(p, "t", &r, NULL), PAWL_OK);
@@ -170,7 +170,7 @@ typedef struct starts {
 } starts;
 
 /* Any window W has at most floor((tolerance + W + L) / T) + 1 starts. */
-static void hold_against_windows(const history *h, const rate_policy *p, const starts *s)
+static void hold_against_windows(const history *h, const pawl_rate *p, const starts *s)
 {
     int burst = p->burst ? p->burst : p->permits;
     for (int i = 0; i < s->count; i++)
@@ -289,7 +289,7 @@ static void memory_may_fail_anywhere(void **state)
         test_allocator_init(&memory);
         memory.fail_at = at;
         limiter *l = limit_new(&(limit_config){.allocator = &memory.allocator});
-        rate r = made(&(rate_policy){.permits = 1, .period_us = 1});
+        rate r = made(&(pawl_rate){.permits = 1, .period_us = 1});
         if (at == 1) assert_null(l);
         if (at == 2) assert_int_equal(limit_add_rule(l, &r), -1);
         if (at == 3) assert_int_equal(limit_add_rule(l, &r), 0);

@@ -10,7 +10,7 @@ typedef __int128 exact;
 static rate make(int permits, int64_t period_us, int burst)
 {
     rate r;
-    rate_policy p = {.permits = permits, .period_us = period_us, .burst = burst};
+    pawl_rate p = {.permits = permits, .period_us = period_us, .burst = burst};
     assert_int_equal(rate_make(&p, "t", &r, NULL), PAWL_OK);
     return r;
 }
@@ -83,7 +83,7 @@ static void one_that_starts_empty(void **state)
 {
     (void)state;
     rate r;
-    rate_policy p = {.permits = 15, .period_us = PAWL_MINUTE, .start_empty = true};
+    pawl_rate p = {.permits = 15, .period_us = PAWL_MINUTE, .start_empty = true};
     assert_int_equal(rate_make(&p, "t", &r, NULL), PAWL_OK);
     rate_instant tat = rate_fresh(&r, 0);
     for (int i = 0; i < 3; i++) { /* the first at once, then at the steady pace */
@@ -117,7 +117,7 @@ static void nothing_is_lost_to_rounding(void **state)
 
 /* ---- what is refused ------------------------------------------------------------------------------------------------------- */
 
-static void refused(rate_policy p, const char *why)
+static void refused(pawl_rate p, const char *why)
 {
     pawl_error err = {0};
     rate r, untouched;
@@ -134,17 +134,17 @@ static void refused(rate_policy p, const char *why)
 static void senseless_rates_are_refused(void **state)
 {
     (void)state;
-    refused((rate_policy){.permits = 0, .period_us = 1}, "0 permits");
-    refused((rate_policy){.permits = -1, .period_us = 1}, "-1 permits");
-    refused((rate_policy){.permits = INT32_MIN, .period_us = 1}, "permits");
-    refused((rate_policy){.permits = 1, .period_us = 0}, "a period of 0 us");
-    refused((rate_policy){.permits = 1, .period_us = -5}, "a period of -5 us");
-    refused((rate_policy){.permits = 1, .period_us = INT64_MIN}, "140 years");
-    refused((rate_policy){.permits = 1, .period_us = INT64_MAX}, "140 years");
-    refused((rate_policy){.permits = 1, .period_us = (INT64_C(1) << 52) + 1}, "140 years");
-    refused((rate_policy){.permits = 1, .period_us = 1, .burst = -1}, "a burst of -1");
-    refused((rate_policy){.permits = 1, .period_us = INT64_C(1) << 52, .burst = 129}, "a burst of 129");
-    refused((rate_policy){.permits = INT32_MAX, .period_us = PAWL_DAY}, "a burst of 2147483647");
+    refused((pawl_rate){.permits = 0, .period_us = 1}, "0 permits");
+    refused((pawl_rate){.permits = -1, .period_us = 1}, "-1 permits");
+    refused((pawl_rate){.permits = INT32_MIN, .period_us = 1}, "permits");
+    refused((pawl_rate){.permits = 1, .period_us = 0}, "a period of 0 us");
+    refused((pawl_rate){.permits = 1, .period_us = -5}, "a period of -5 us");
+    refused((pawl_rate){.permits = 1, .period_us = INT64_MIN}, "140 years");
+    refused((pawl_rate){.permits = 1, .period_us = INT64_MAX}, "140 years");
+    refused((pawl_rate){.permits = 1, .period_us = (INT64_C(1) << 52) + 1}, "140 years");
+    refused((pawl_rate){.permits = 1, .period_us = 1, .burst = -1}, "a burst of -1");
+    refused((pawl_rate){.permits = 1, .period_us = INT64_C(1) << 52, .burst = 129}, "a burst of 129");
+    refused((pawl_rate){.permits = INT32_MAX, .period_us = PAWL_DAY}, "a burst of 2147483647");
 }
 
 static void the_widest_rates_are_taken(void **state)
@@ -155,7 +155,7 @@ static void the_widest_rates_are_taken(void **state)
     make(INT32_MAX, PAWL_SECOND, INT32_MAX);
     make(1, 1, INT32_MAX);
     rate r;
-    rate_policy p = {.permits = 1, .period_us = 1, .horizon_us = INT64_MAX};
+    pawl_rate p = {.permits = 1, .period_us = 1, .horizon_us = INT64_MAX};
     assert_int_equal(rate_make(&p, "t", &r, NULL), PAWL_OK);
     assert_int_equal(r.horizon_us, INT64_C(1) << 52);
     p.horizon_us = INT64_MIN;
@@ -178,10 +178,10 @@ static rate any_rate(rng *random)
     static const int common[] = {1, 2, 3, 7, 15, 60, 100, 1000};
     for (;;) {
         rate r;
-        rate_policy p = {.permits = rng_below(random, 2) ? common[rng_below(random, 8)] : (int)wide(random, INT32_MAX),
-                         .period_us = wide(random, INT64_C(1) << 52),
-                         .burst = rng_below(random, 2) ? 0 : (int)wide(random, rng_below(random, 2) ? 20 : INT32_MAX),
-                         .start_empty = rng_below(random, 2)};
+        pawl_rate p = {.permits = rng_below(random, 2) ? common[rng_below(random, 8)] : (int)wide(random, INT32_MAX),
+                       .period_us = wide(random, INT64_C(1) << 52),
+                       .burst = rng_below(random, 2) ? 0 : (int)wide(random, rng_below(random, 2) ? 20 : INT32_MAX),
+                       .start_empty = rng_below(random, 2)};
         if (rate_make(&p, "t", &r, NULL) != PAWL_OK) continue;
         is_instant(&r, r.step, p.period_us);
         is_instant(&r, r.tolerance, (exact)p.period_us * (r.burst - 1));

@@ -45,7 +45,7 @@ static void receipt_store(tx *t, const pawl_batch *batch)
 static void forget_answers(pawl_op *op)
 {
     op->result = PAWL_OP_NONE;
-    op->out_id = op->out_fence = op->out_run_at_us = 0;
+    op->out_id = op->out_fence = op->out_run_at_us = op->out_until_us = op->out_epoch = 0;
     op->out_state = PAWL_STATE_NONE;
     for (int i = 0; op->kind == PAWL_OP_FINISH && i < op->u.finish.spawns_count; i++) forget_answers(&op->u.finish.spawns[i]);
 }
@@ -62,6 +62,8 @@ void apply_op(tx *t, pawl_op *op)
     case PAWL_OP_RETRY: apply_retry(t, op); break;
     case PAWL_OP_ACK: apply_ack(t, op); break;
     case PAWL_OP_QUEUE: apply_queue(t, op); break;
+    case PAWL_OP_RESERVE: apply_reserve(t, op); break;
+    case PAWL_OP_LIMIT: apply_limit(t, op); break;
     }
 }
 

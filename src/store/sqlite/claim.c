@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "core/task.h"
-#include "store/sqlite/inner.h"
+#include "store/sqlite/budget.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -177,13 +177,17 @@ static void grant(claiming *c, task_row *row)
         leave_unreadable(t, row);
         return;
     }
+    bool limited = budget_limited(t, row->type_id);
+    slotted had = {0};
+    const budget *b = slotted_take(t, row, &had) && limited ? budget_of(t, row->type_id, body->rate_key) : NULL;
+    bool good = b && b->id == had.gate_id && b->row.epoch == had.epoch && !b->limit.paused;
     live_drop(t, row);
     row->state = task_move(row->state, TASK_GRANTED);
     CHECK(row->state == PAWL_LEASED);
     row->fence++;
     row->node = t->node;
     row->leased_us = t->now_us;
-    row->not_started = body->key && c->want->got >= c->want->free;
+    row->not_started = body->key && (c->want->got >= c->want->free || limited);
     leased_put(t, row);
     c->call->tasks[c->call->tasks_count++] = (pawl_claimed){.body = body,
                                                             .fence = row->fence,
@@ -195,7 +199,10 @@ static void grant(claiming *c, task_row *row)
                                                             .want = c->want_index,
                                                             .not_started = row->not_started,
                                                             .suspect = row->class != CLASS_ORDINARY,
-                                                            .solo = row->class == CLASS_SOLO};
+                                                            .solo = row->class == CLASS_SOLO,
+                                                            .limited = limited,
+                                                            .until_us = good ? row->run_at_us + b->limit.r.late_us : 0,
+                                                            .epoch = had.epoch};
     c->want->got++;
     c->solo_taken |= row->class == CLASS_SOLO;
 }

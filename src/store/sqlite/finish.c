@@ -4,9 +4,9 @@
  * outcome counts as long as nobody took the task back. Otherwise the result is STALE and says what was found.
  */
 #include "core/task.h"
-#include "store/sqlite/inner.h"
+#include "store/sqlite/budget.h"
 
-static bool lease_good(tx *t, pawl_op *op, task_row *row)
+bool lease_good(tx *t, pawl_op *op, task_row *row)
 {
     if (leased_get(t->c, op->id, row) && (row->fence == op->fence || CANARY(FENCE_UNCHECKED))) return true;
     if (t->c->rc) return false;
@@ -83,6 +83,7 @@ void apply_finish(tx *t, pawl_op *op)
     end.result = op->u.finish.result;
     end.result_type = op->u.finish.result_type;
     end.result_ref = op->u.finish.result_ref;
+    if (op->u.finish.run.outcome == PAWL_ATTEMPT_NONE) budget_give_back(t, &row);
     leased_drop(t, &row);
     end_put(t, &row, &end);
     op->out_state = end.to;
@@ -116,8 +117,31 @@ static void release_cancelled(tx *t, pawl_op *op, const task_row *row)
 static int64_t again_at(const tx *t, const pawl_op *op, const task_row *row)
 {
     int64_t delay_us = op->u.release.delay_us;
+    if (op->u.release.slot_us) return op->u.release.slot_us;
     if (delay_us < 0) return row->run_at_us;
     return delay_us < INT64_MAX - t->now_us ? t->now_us + delay_us : INT64_MAX;
+}
+
+void task_again(tx *t, task_row *row, int64_t run_at_us, pawl_audit level, const char *detail)
+{
+    pawl_state to = task_move(row->state, TASK_AGAIN);
+    audit_put_grant(t, row);
+    if (audit_wanted(level, AUDIT_CHANGE)) audit_put(t, row, to, detail);
+    leased_drop(t, row);
+    row->state = to;
+    row->run_at_us = run_at_us;
+    row->priority = priority_of(t, row->id);
+    live_put(t, row);
+}
+
+/* The slot that its holder did not use. */
+static void keep_slot(tx *t, const pawl_op *op, const task_row *row)
+{
+    if (!op->u.release.slot_us || !budget_limited(t, row->type_id)) return;
+    pawl_body *body = body_get(t->c, t->c->allocator, row->id);
+    const budget *b = body ? budget_of(t, row->type_id, body->rate_key) : NULL;
+    if (b) slotted_put(t, row->id, b, op->u.release.epoch);
+    pawl_body_free(t->c->allocator, body);
 }
 
 static void release_again(tx *t, pawl_op *op, task_row *row)
@@ -138,6 +162,7 @@ static void release_again(tx *t, pawl_op *op, task_row *row)
     row->interruptions += op->u.release.interruption;
     if (ran) row->class = CLASS_ORDINARY; /* it returned: whatever killed its process before, it was not this */
     live_put(t, row);
+    keep_slot(t, op, row);
     op->result = PAWL_OP_DONE;
     op->out_state = row->state;
     op->out_run_at_us = row->run_at_us;

@@ -53,6 +53,7 @@ typedef struct sqlite_store {
     int64_t open_version;         /* data_version of the writer after opening */
     _Atomic int64_t seen_version; /* and since, for watch_check while the writer is busy */
     pawl_id audit_walk;           /* where the sweep of old trails goes on */
+    int64_t gate_walk;            /* and that of idle budgets */
 
     reader readers[READERS];
     pthread_mutex_t watch_lock;
@@ -72,6 +73,10 @@ typedef struct tx {
     int64_t lease_us; /* of the node */
     pawl_id last_id;  /* the last id that the store drew itself; 0: not looked at yet */
     bool id_drawn;
+    int limits;             /* 1: there are rate limits, -1: there are none, 0: not looked yet */
+    int64_t limit_type;     /* the type last asked about, */
+    bool limit_found;       /* and whether it is limited */
+    struct budget *budgets; /* read so far; see budget.c */
 } tx;
 
 pawl_status tx_begin(sqlite_store *s, tx *t, const char *what, pawl_error *err); /* after OK: commit or abort follows */
@@ -155,6 +160,13 @@ void apply_cancel(tx *t, pawl_op *op);
 void apply_retry(tx *t, pawl_op *op);
 void apply_ack(tx *t, pawl_op *op);
 void apply_queue(tx *t, pawl_op *op);
+void apply_reserve(tx *t, pawl_op *op);
+void apply_limit(tx *t, pawl_op *op);
+void budget_flush(tx *t); /* writes the budgets that changed; part of tx_flush */
+void budget_forget(tx *t);
+bool lease_good(tx *t, pawl_op *op, task_row *row); /* leased under exactly this fence; else the operation is STALE */
+void task_again(tx *t, task_row *row, int64_t run_at_us, pawl_audit level,
+                const char *detail); /* leased -> pending; never started */
 void task_take_back(tx *t,
                     task_row *row); /* leased, not started -> pending, in memory and in pawl_leased; the caller stores it */
 bool insert_makes_sense(const pawl_body *body);                         /* has a type and a queue */

@@ -12,7 +12,8 @@
  */
 #include "base/check.h"
 #include "core/task.h"
-#include "store/sqlite/inner.h"
+#include "store/sqlite/budget.h"
+#include <string.h>
 
 typedef struct key_state {
     pawl_id holder;   /* 0: the key is free */
@@ -131,10 +132,55 @@ static void answer(pawl_op *op, const task_row *row)
     op->out_run_at_us = row->run_at_us;
 }
 
+typedef struct taken { /* what an insert took of a budget */
+    budget *b;         /* NULL: nothing limits it, or not yet */
+    bool now, has;     /* it may start at once; it has a slot */
+    gate_slot slot;
+    gate_row before;
+} taken;
+
+/* A slot for a task that is due. */
+static taken take_slot(tx *t, pawl_op *op, const task_row *row)
+{
+    taken k = {.now = true};
+    op->out_until_us = INT64_MAX;
+    if (row->run_at_us <= t->now_us) k.b = budget_of(t, row->type_id, op->u.insert.body->rate_key);
+    if (!k.b) return k;
+    k.before = k.b->row;
+    gate_answer answer = budget_take(t, k.b, &(gate_ask){.id = row->id}, &k.slot);
+    k.now = answer == GATE_NOW;
+    k.has = answer != GATE_BEYOND;
+    op->out_until_us = k.slot.until_us;
+    op->out_epoch = k.slot.epoch;
+    return k;
+}
+
+/* The slot that a task with another body keeps, because its rate key is the same; 0: none. */
+static int64_t keeps_slot(tx *t, const task_row *row, const pawl_body *b, int64_t type_id, slotted *had)
+{
+    if (row->state != PAWL_PENDING || row->type_id != type_id || !budget_limited(t, type_id) || !slotted_take(t, row, had))
+        return 0;
+    pawl_body *old = body_get(t->c, t->c->allocator, row->id);
+    bool same = old && old->rate_key.len == b->rate_key.len && b->rate_key.len > 0 &&
+                memcmp(old->rate_key.data, b->rate_key.data, b->rate_key.len) == 0;
+    const budget *at = same ? budget_of(t, type_id, b->rate_key) : NULL;
+    pawl_body_free(t->c->allocator, old);
+    if (at && at->id == had->gate_id && at->row.epoch == had->epoch) return row->run_at_us;
+    query q = query_on(t->c, SQL_slotted_put); /* for budget_give_back */
+    put_int(&q, row->id);
+    put_int(&q, had->gate_id);
+    put_int(&q, had->epoch);
+    query_run(&q);
+    return 0;
+}
+
 static void update(tx *t, pawl_op *op, key_state *k)
 {
     const pawl_body *b = op->u.insert.body;
     task_row *row = &k->row;
+    slotted had;
+    int64_t type_id = name_id(t->c, b->type), slot_us = keeps_slot(t, row, b, type_id, &had);
+    if (!slot_us) budget_give_back(t, row);
     if (row->state == PAWL_LEASED) {
         task_take_back(t, row);
         if (audit_wanted(op->audit, AUDIT_CHANGE)) audit_put(t, row, task_move(row->state, TASK_AGAIN), "taken back");
@@ -145,12 +191,18 @@ static void update(tx *t, pawl_op *op, key_state *k)
     if (row->level == PAWL_AUDIT_FULL && op->audit != PAWL_AUDIT_FULL) audit_put_dispatch(t, row->id);
     row->node = 0;
     row->queue_id = name_id(t->c, b->queue);
-    row->type_id = name_id(t->c, b->type);
+    row->type_id = type_id;
     row->run_at_us = due_at(t, op);
     row->level = op->audit;
     row->unreadable = 0;
     row->priority = b->priority;
+    bool keeps = slot_us && slot_us >= row->run_at_us;
+    taken slot =
+        keeps ? (taken){.b = budget_of(t, type_id, b->rate_key), .has = true, .slot = {.slot_us = slot_us, .epoch = had.epoch}}
+              : take_slot(t, op, row);
+    if (slot.b && slot.has) row->run_at_us = slot.slot.slot_us;
     live_put(t, row);
+    if (slot.b && slot.has) slotted_put(t, row->id, slot.b, slot.slot.epoch);
     body_replace(t, b, row);
     tally_seen(t, row->id, SEEN_QUEUE, row->queue_id);
     tally_seen(t, row->id, SEEN_TYPE, row->type_id);
@@ -170,13 +222,14 @@ static bool may_lease(tx *t, const pawl_op *op, const task_row *row)
     return op->u.insert.ask_lease && t->node && t->alive && row->run_at_us <= t->now_us && !tally_paused(t, row->queue_id);
 }
 
-static task_row new_row(tx *t, const pawl_op *op, pawl_id id)
+static task_row new_row(tx *t, pawl_op *op, pawl_id id, taken *slot)
 {
     const pawl_body *b = op->u.insert.body;
     task_row row = {.id = id, .priority = b->priority, .run_at_us = due_at(t, op), .level = op->audit};
     row.type_id = name_id(t->c, b->type);
     row.queue_id = name_id(t->c, b->queue);
-    if (may_lease(t, op, &row)) {
+    *slot = take_slot(t, op, &row);
+    if (slot->now && may_lease(t, op, &row)) {
         row.state = task_move(PAWL_STATE_NONE, TASK_BORN_LEASED);
         row.born_leased = true;
         row.node = t->node;
@@ -184,6 +237,7 @@ static task_row new_row(tx *t, const pawl_op *op, pawl_id id)
         row.leased_us = row.run_at_us = t->now_us;
     } else {
         row.state = task_move(PAWL_STATE_NONE, TASK_DISPATCHED);
+        if (slot->b && slot->has) row.run_at_us = slot->slot.slot_us;
     }
     return row;
 }
@@ -203,17 +257,20 @@ static void create(tx *t, pawl_op *op, int64_t tenant_id, pawl_id before)
 {
     pawl_body *b = op->u.insert.body;
     pawl_id id = op->id ? op->id : tx_draw_id(t);
-    task_row row = new_row(t, op, id);
+    taken slot;
+    task_row row = new_row(t, op, id, &slot);
     int64_t created_us = b->created_us;
     b->created_us = t->now_us;
     body_put(t, b, id, tenant_id, &row);
     if (t->c->rc && was_taken(t, op, id)) {
+        if (slot.b) slot.b->row = slot.before;
         b->created_us = created_us;
         return;
     }
     b->id = id;
     if (row.state == PAWL_LEASED) leased_put(t, &row);
     else live_put(t, &row);
+    if (row.state == PAWL_PENDING && slot.b && slot.has) slotted_put(t, id, slot.b, slot.slot.epoch);
     if (b->key) key_put(t, b, tenant_id, id, before);
     tally_count(t, row.queue_id, row.type_id, ROLLUP_DISPATCHED);
     tally_born(t, &row, tenant_id);

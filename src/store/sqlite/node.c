@@ -8,7 +8,7 @@
  * when the process ends. A free lock proves death, but only in the sidecar file that the node was born with.
  */
 #include "base/text.h"
-#include "store/sqlite/inner.h"
+#include "store/sqlite/budget.h"
 #include <string.h>
 
 /* ---- who lives ----------------------------------------------------------------------------------------------------------- */
@@ -160,6 +160,7 @@ void node_news(tx *t, pawl_news *news)
 {
     news->node_dead = t->node != 0 && !t->alive;
     news->store_now_us = t->now_us;
+    news->limits_version = budget_version(t);
     news->foreign_expiry_us = -1;
     news->lapsed_count = news->cancels_count = 0;
     news_of_others(t, news);

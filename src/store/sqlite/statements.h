@@ -8,6 +8,9 @@
     X(begin) X(commit) X(rollback) X(use_wal) X(journal_mode) X(data_version) X(meta_get) X(meta_put) X(name_find) X(name_text) \
     X(name_add) \
     X(receipt_get) X(receipt_put) X(slot_add) X(born_add) X(seen_get) X(seen_put) X(rollup_get) X(rollup_put) \
+    /* budget.sql */ \
+    X(limit_any) X(limit_get) X(limit_own) X(limit_put) X(gate_get) X(gate_add) X(gate_put) X(gate_walk) X(gate_drop) \
+    X(slotted_get) X(slotted_put) X(slotted_drop) X(slotted_of_type) X(slotted_of_key) X(live_pull) X(limits_list) X(slotted_count) \
     /* claim.sql */ \
     X(lane_next) X(lane_due) X(lane_future) X(lane_count) \
     /* node.sql */ \

@@ -8,7 +8,7 @@
  */
 #include "base/check.h"
 #include "core/task.h"
-#include "store/sqlite/inner.h"
+#include "store/sqlite/budget.h"
 #include <string.h>
 
 static const char json_type[] = "application/json";
@@ -269,6 +269,8 @@ void unreadable_put(tx *t, const task_row *row)
 {
     task_end end = {.to = task_move(row->state, TASK_REFUSED), .reason = "unreadable", .level = row->level, .derived = true};
     CHECK(end.to == PAWL_FAILED);
+    slotted had;
+    slotted_take(t, row, &had);
     live_drop(t, row);
     body_stand_in(t, row);
     end_put(t, row, &end);

@@ -69,6 +69,7 @@ pawl_status tx_abort(tx *t, const char *what, pawl_error *err)
 {
     sqlite_store *s = t->s;
     pawl_status status = t->c->rc ? conn_fail(t->c, what, s->path, err) : PAWL_OK;
+    budget_forget(t);
     roll_back(t->c);
     leave(s);
     return status;
@@ -78,6 +79,7 @@ bool tx_flush(tx *t)
 {
     if (t->id_drawn) meta_put(t->c, "last_id", t->last_id);
     tally_flush(t);
+    budget_flush(t);
     return t->c->rc == SQLITE_OK;
 }
 

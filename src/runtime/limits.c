@@ -1,0 +1,103 @@
+/* Rate limits while running: changing, pausing and showing those in the store. */
+#include "core/rate.h"
+#include "runtime/runtime.h"
+#include <string.h>
+
+#define MOVE 2000 /* tasks that ask anew in one commit */
+#define PAGE 100
+#define PAGE_MOST 1000
+
+static pawl_status no_memory(pawl_error *err) { return err_set(err, PAWL_NO_MEMORY, "could not take the call: out of memory"); }
+
+static pawl_status check_scope(const char *type, pawl_bytes key, pawl_error *err)
+{
+    pawl_status status = valid_name(type, "type", err);
+    if (!status && strcmp(type, "*") == 0) status = err_set(err, PAWL_INVALID, "\"*\" is no type: name the one to be limited");
+    return status ? status : valid_rate_key(key, err);
+}
+
+pawl_status limits_check(const pawl_rate *r, const char *type, pawl_error *err)
+{
+    rate made;
+    return rate_make(r, type, &made, err);
+}
+
+/* ---- changing ------------------------------------------------------------------------------------------------------------ */
+
+static void read_more(ticket *t, const core_request *r) { t->done_count = r->status == PAWL_OK && r->ops[0].u.limit.more; }
+
+typedef struct change {
+    const char *type, *by;
+    pawl_bytes key;
+    pawl_rate rate;
+    bool paused;
+} change;
+
+static pawl_status put_once(runtime *rt, const change *c, bool *more, pawl_error *err)
+{
+    ticket *t;
+    pawl_status status = ops_single(rt, PAWL_OP_LIMIT, 0, c->by, &t, err);
+    if (status) return status;
+    pawl_op *op = &t->request->ops[0];
+    const char *key = "";
+    op->u.limit.rate = c->rate;
+    op->u.limit.paused = c->paused;
+    op->u.limit.move = MOVE;
+    t->read = read_more;
+    bool kept = ticket_keep(t, c->type, &op->u.limit.type) && ticket_keep_bytes(t, c->key, &key);
+    op->u.limit.key = (pawl_bytes){key, c->key.len};
+    status = kept ? ticket_run(t, err) : no_memory(err);
+    *more = t->done_count > 0;
+    ticket_free(t);
+    return status;
+}
+
+static pawl_status put(runtime *rt, const change *c, pawl_error *err)
+{
+    bool more = true;
+    pawl_status status = PAWL_OK;
+    while (!status && more) status = put_once(rt, c, &more, err);
+    return status;
+}
+
+pawl_status limits_set(runtime *rt, const char *type, pawl_bytes key, const pawl_rate *r, const char *by, pawl_error *err)
+{
+    pawl_status status = check_scope(type, key, err);
+    if (!status && r->permits != 0) status = limits_check(r, type, err);
+    return status ? status : put(rt, &(change){.type = type, .key = key, .rate = *r, .by = by}, err);
+}
+
+/* The limit of exactly this scope, or none. */
+static pawl_status find(runtime *rt, const char *type, pawl_bytes key, pawl_rate *out, pawl_error *err)
+{
+    pawl_limits *found;
+    *out = (pawl_rate){0};
+    pawl_status status = limits_get(rt, &(pawl_limit_filter){.type = type, .key = key}, &found, err);
+    if (status) return status;
+    for (size_t i = 0; i < found->count; i++)
+        if (found->limits[i].own && found->limits[i].key.len == key.len) *out = found->limits[i].rate;
+    pawl_limits_free(found);
+    return PAWL_OK;
+}
+
+pawl_status limits_pause(runtime *rt, const char *type, pawl_bytes key, bool pause, const char *by, pawl_error *err)
+{
+    change c = {.type = type, .key = key, .paused = pause, .by = by};
+    pawl_status status = check_scope(type, key, err);
+    if (!status) status = find(rt, type, key, &c.rate, err);
+    return status ? status : put(rt, &c, err);
+}
+
+/* ---- looking ------------------------------------------------------------------------------------------------------------- */
+
+pawl_status limits_get(runtime *rt, const pawl_limit_filter *filter, pawl_limits **out, pawl_error *err)
+{
+    pawl_limit_filter f = filter ? *filter : (pawl_limit_filter){0};
+    pawl_status status = valid_optional(f.type, "type", err);
+    if (!status) status = valid_rate_key(f.key, err);
+    if (!status && (f.limit < 0 || f.limit > PAGE_MOST))
+        status = err_set(err, PAWL_INVALID, "%d limits are too many for a page: 1 to %d, or 0 for %d", f.limit, PAGE_MOST, PAGE);
+    if (status) return status;
+    if (f.limit == 0) f.limit = PAGE;
+    return look_limits(rt, &f, out, err);
+}

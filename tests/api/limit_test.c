@@ -1,0 +1,450 @@
+/* Rate limits as a program sees them: inline mode, so that every start has an exact instant. */
+#include "harness.h"
+
+#define START (INT64_C(1767225600) * PAWL_SECOND) /* 2026-01-01 */
+#define S PAWL_SECOND
+
+static void open_inline(world *w, const pawl_handler *handlers, size_t count)
+{
+    world_start(w, handlers, count, (pawl_options){.inline_mode = true, .inline_start_us = START});
+}
+
+static int64_t advance(world *w, int64_t us)
+{
+    int64_t count = -1;
+    ok(pawl_advance(w->p, us, &count, &w->err));
+    return count;
+}
+
+static int64_t run_due(world *w)
+{
+    int64_t count = -1;
+    ok(pawl_run_due(w->p, &count, &w->err));
+    return count;
+}
+
+/* "<payload>@<second>" */
+static pawl_outcome note_start(pawl_run *run, void *ctx)
+{
+    pawl_bytes payload = pawl_run_payload(run);
+    note(ctx, "%.*s@%lld", (int)payload.len, payload.len ? payload.data : "",
+         (long long)((pawl_now(pawl_run_engine(run)) - START) / S));
+    return pawl_ok();
+}
+
+static bool note_failed(pawl_run *run, void *ctx, const char *error)
+{
+    note(ctx, "failed:%s:%d", pawl_run_key(run) ? pawl_run_key(run) : "-", strstr(error, "rate key") != NULL);
+    return true;
+}
+
+static pawl_handler limited(world *w, pawl_rate rate)
+{
+    return (pawl_handler){.type = "t", .run = note_start, .on_failed = note_failed, .ctx = w, .rate = rate};
+}
+
+static pawl_id send_keyed(world *w, const char *rate_key, const char *payload)
+{
+    return send(w, (pawl_task){.type = "t", .rate_key = pawl_str(rate_key), .payload = pawl_str(payload)});
+}
+
+static void reset(world *w) { w->journal[0] = '\0'; }
+
+/* ---- the pace ------------------------------------------------------------------------------------------------------------ */
+
+static void a_burst_then_the_pace(void **state)
+{
+    world *w = *state;
+    pawl_handler h = limited(w, (pawl_rate){.permits = 3, .period_us = 12 * S});
+    open_inline(w, &h, 1);
+    for (int i = 0; i < 6; i++) send_keyed(w, "a", "1");
+    send_keyed(w, "b", "2");
+    send_keyed(w, NULL, "3");
+    assert_int_equal(run_due(w), 5);
+    assert_string_equal(w->journal, "1@0 1@0 1@0 2@0 3@0");
+    reset(w);
+    assert_int_equal(advance(w, PAWL_MINUTE), 3);
+    assert_string_equal(w->journal, "1@4 1@8 1@12");
+}
+
+static void evenly_spaced(void **state)
+{
+    world *w = *state;
+    pawl_handler h = limited(w, (pawl_rate){.permits = 2, .period_us = 20 * S, .burst = 1});
+    open_inline(w, &h, 1);
+    for (int i = 0; i < 3; i++) send_keyed(w, "a", "1");
+    run_due(w);
+    advance(w, PAWL_MINUTE);
+    assert_string_equal(w->journal, "1@0 1@10 1@20");
+}
+
+static void a_pause_ends_in_no_burst(void **state)
+{
+    world *w = *state;
+    pawl_handler h = limited(w, (pawl_rate){.permits = 1, .period_us = 10 * S, .horizon_us = -1});
+    open_inline(w, &h, 1);
+    for (int i = 0; i < 5; i++) send_keyed(w, "a", "1");
+    run_due(w);
+    ok(pawl_pause(w->p, "default", NULL, &w->err));
+    assert_int_equal(advance(w, PAWL_HOUR), 0);
+    reset(w);
+    ok(pawl_resume(w->p, "default", NULL, &w->err));
+    run_due(w);
+    advance(w, PAWL_MINUTE);
+    assert_string_equal(w->journal, "1@3600 1@3610 1@3620 1@3630");
+}
+
+static pawl_outcome fail_once(pawl_run *run, void *ctx)
+{
+    note_start(run, ctx);
+    return pawl_run_attempt(run) == 1 ? pawl_retry_in(run, 0, "again") : pawl_ok();
+}
+
+static bool note_retry(pawl_run *run, void *ctx, int attempt, const char *error, int64_t delay_us)
+{
+    (void)run, (void)error;
+    note(ctx, "retry:%d:%lld", attempt, (long long)delay_us);
+    return true;
+}
+
+static void retries_take_budget(void **state)
+{
+    world *w = *state;
+    pawl_handler h = limited(w, (pawl_rate){.permits = 1, .period_us = 10 * S});
+    h.run = fail_once;
+    h.on_retry = note_retry;
+    open_inline(w, &h, 1);
+    pawl_id id = send_keyed(w, "a", "1");
+    run_due(w);
+    advance(w, PAWL_MINUTE);
+    assert_string_equal(w->journal, "1@0 retry:1:0 1@10");
+    pawl_info *i = get(w, id);
+    assert_int_equal(i->attempt, 2);
+    pawl_info_free(i);
+}
+
+static void retries_can_be_free(void **state)
+{
+    world *w = *state;
+    pawl_handler h = limited(w, (pawl_rate){.permits = 1, .period_us = 10 * S, .retries_free = true});
+    h.run = fail_once;
+    open_inline(w, &h, 1);
+    send_keyed(w, "a", "1");
+    run_due(w);
+    assert_string_equal(w->journal, "1@0 1@0");
+}
+
+/* ---- refusals ------------------------------------------------------------------------------------------------------------ */
+
+static void check_refused(world *w, pawl_id id)
+{
+    pawl_info *i = get(w, id);
+    assert_int_equal(i->state, PAWL_FAILED);
+    assert_string_equal(i->reason, "rate_limited");
+    assert_non_null(strstr(i->error, "rate key 'a' of type 't'"));
+    assert_int_equal(i->attempts_count, 0);
+    pawl_info_free(i);
+}
+
+static void beyond_the_horizon(void **state)
+{
+    world *w = *state;
+    pawl_handler h = limited(w, (pawl_rate){.permits = 1, .period_us = 40 * PAWL_MINUTE});
+    open_inline(w, &h, 1);
+    for (int i = 0; i < 2; i++) send_keyed(w, "a", "1");
+    pawl_id id = send_keyed(w, "a", "1");
+    run_due(w);
+    check_refused(w, id);
+    assert_string_equal(w->journal, "1@0 failed:-:1");
+    reset(w);
+    advance(w, PAWL_HOUR);
+    assert_string_equal(w->journal, "1@2400");
+}
+
+static void discarded(void **state)
+{
+    world *w = *state;
+    pawl_handler h = limited(w, (pawl_rate){.permits = 1, .period_us = S, .discard = true});
+    open_inline(w, &h, 1);
+    send_keyed(w, "a", "1");
+    pawl_id id = send_keyed(w, "a", "1");
+    run_due(w);
+    check_refused(w, id);
+    advance(w, S);
+    send_keyed(w, "a", "2");
+    run_due(w);
+    assert_string_equal(w->journal, "1@0 failed:-:1 2@1");
+}
+
+/* ---- while they wait ----------------------------------------------------------------------------------------------------- */
+
+static void cancelled_while_it_waits(void **state)
+{
+    world *w = *state;
+    pawl_handler h = limited(w, (pawl_rate){.permits = 1, .period_us = 10 * S});
+    open_inline(w, &h, 1);
+    send_keyed(w, "a", "1");
+    pawl_id id = send_keyed(w, "a", "2");
+    run_due(w);
+    pawl_why_answer why;
+    ok(pawl_why(w->p, id, &why, &w->err));
+    assert_string_equal(why.code, "throttled");
+    assert_int_equal(why.until_us, START + 10 * S);
+    ok(pawl_cancel(w->p, id, NULL, &w->err));
+    send_keyed(w, "a", "3");
+    advance(w, PAWL_MINUTE);
+    assert_string_equal(w->journal, "1@0 3@10");
+}
+
+static void the_newest_payload_runs_once(void **state)
+{
+    world *w = *state;
+    pawl_handler h = limited(w, (pawl_rate){.permits = 1, .period_us = 10 * S});
+    open_inline(w, &h, 1);
+    send_keyed(w, "a", "1");
+    for (int i = 2; i < 5; i++) {
+        char payload[2] = {(char)('0' + i)};
+        send(w, (pawl_task){.type = "t", .key = "k", .rate_key = pawl_str("a"), .payload = pawl_str(payload)});
+    }
+    run_due(w);
+    advance(w, PAWL_MINUTE);
+    assert_string_equal(w->journal, "1@0 4@10");
+}
+
+static void a_due_flood_is_laid_out_once(void **state)
+{
+    world *w = *state;
+    pawl_handler h = limited(w, (pawl_rate){.permits = 1, .period_us = 10 * S, .horizon_us = -1});
+    open_inline(w, &h, 1);
+    for (int i = 0; i < 300; i++)
+        send(w, (pawl_task){.type = "t", .rate_key = pawl_str("a"), .payload = pawl_str("1"), .delay_us = S});
+    advance(w, 2 * S);
+    send_keyed(w, "b", "2");
+    assert_int_equal(run_due(w), 1);
+    assert_string_equal(w->journal, "1@1 2@2");
+    pawl_limits *l;
+    ok(pawl_get_limits(w->p, &(pawl_limit_filter){.key = pawl_str("a")}, &l, &w->err));
+    assert_true(l->count == 1 && l->limits[0].waiting >= 298 && l->deferrals >= 299 && l->rejected == 0);
+    pawl_limits_free(l);
+    reset(w);
+    assert_int_equal(advance(w, 30 * S), 3);
+    assert_string_equal(w->journal, "1@11 1@21 1@31");
+}
+
+/* ---- changing ------------------------------------------------------------------------------------------------------------ */
+
+static void changed_while_running(void **state)
+{
+    world *w = *state;
+    pawl_handler h = limited(w, (pawl_rate){.permits = 1, .period_us = PAWL_MINUTE});
+    open_inline(w, &h, 1);
+    for (int i = 0; i < 4; i++) send_keyed(w, "a", "1");
+    run_due(w);
+    ok(pawl_set_limit(w->p, "t", (pawl_bytes){0}, &(pawl_rate){.permits = 1, .period_us = 5 * S}, "ann", &w->err));
+    advance(w, 20 * S);
+    assert_string_equal(w->journal, "1@0 1@5 1@10 1@15");
+    reset(w);
+    ok(pawl_set_limit(w->p, "t", pawl_str("vip"), &(pawl_rate){.permits = 3, .period_us = S}, "ann", &w->err));
+    for (int i = 0; i < 3; i++) send_keyed(w, "vip", "7");
+    run_due(w);
+    assert_string_equal(w->journal, "7@20 7@20 7@20");
+}
+
+static void a_key_is_paused(void **state)
+{
+    world *w = *state;
+    pawl_handler h = limited(w, (pawl_rate){.permits = 9, .period_us = S});
+    open_inline(w, &h, 1);
+    ok(pawl_pause_limit(w->p, "t", pawl_str("a"), "ann", &w->err));
+    pawl_id id = send_keyed(w, "a", "1");
+    send_keyed(w, "b", "2");
+    advance(w, PAWL_HOUR);
+    assert_string_equal(w->journal, "2@0");
+    pawl_why_answer why;
+    ok(pawl_why(w->p, id, &why, &w->err));
+    assert_string_equal(why.code, "throttled");
+    assert_non_null(strstr(why.text, "paused"));
+    ok(pawl_resume_limit(w->p, "t", pawl_str("a"), "ann", &w->err));
+    run_due(w);
+    assert_string_equal(w->journal, "2@0 1@3600");
+}
+
+/* ---- keys, scopes, limiters ---------------------------------------------------------------------------------------------- */
+
+static bool first_byte(void *ctx, pawl_bytes payload, const char *tenant, pawl_bytes *key)
+{
+    (void)ctx, (void)tenant;
+    if (payload.len == 0) return false;
+    *key = (pawl_bytes){payload.data, 1};
+    return true;
+}
+
+static void a_handler_tells_the_key(void **state)
+{
+    world *w = *state;
+    pawl_handler h = limited(w, (pawl_rate){.permits = 1, .period_us = 10 * S});
+    h.rate_key = first_byte;
+    open_inline(w, &h, 1);
+    const char *payloads[] = {"11", "12", "21", NULL, NULL};
+    for (int i = 0; i < 5; i++) send(w, (pawl_task){.type = "t", .payload = pawl_str(payloads[i])});
+    run_due(w);
+    assert_string_equal(w->journal, "11@0 21@0 @0 @0");
+    assert_non_null(strstr(w->log, "got no rate key from its handler"));
+    advance(w, PAWL_MINUTE);
+    assert_string_equal(w->journal, "11@0 21@0 @0 @0 12@10");
+}
+
+static void local_limits(void **state)
+{
+    world *w = *state;
+    pawl_handler h = limited(w, (pawl_rate){.permits = 2, .period_us = 20 * S, .horizon_us = 35 * S});
+    h.rate_scope = PAWL_RATE_LOCAL;
+    open_inline(w, &h, 1);
+    for (int i = 0; i < 5; i++) send_keyed(w, "a", "1");
+    send_keyed(w, "b", "2");
+    send_keyed(w, "a", "1");
+    run_due(w);
+    assert_string_equal(w->journal, "1@0 1@0 2@0 failed:-:1");
+    reset(w);
+    advance(w, PAWL_MINUTE);
+    assert_string_equal(w->journal, "1@10 1@20 1@30");
+}
+
+typedef struct fake {
+    pawl_limiter limiter;
+    int64_t slot_us;
+    pawl_limit_verdict verdict;
+    int asked, released;
+} fake;
+
+static pawl_limit_verdict fake_ask(void *ctx, const pawl_limit_question *q, int64_t *slot_us)
+{
+    fake *f = ctx;
+    f->asked++;
+    assert_true(q->key.len > 0 && q->attempt == 1 && strcmp(q->type, "t") == 0);
+    if (f->verdict != PAWL_LIMIT_WAIT) return f->verdict;
+    if (f->slot_us == 0) f->slot_us = q->now_us + 5 * S;
+    *slot_us = f->slot_us;
+    return q->now_us >= f->slot_us ? PAWL_LIMIT_GO : PAWL_LIMIT_WAIT;
+}
+
+static void fake_release(void *ctx, pawl_id id)
+{
+    assert_true(id > 0);
+    ((fake *)ctx)->released++;
+}
+
+static void a_limiter_of_ones_own(void **state)
+{
+    world *w = *state;
+    fake f = {.verdict = PAWL_LIMIT_WAIT};
+    f.limiter = (pawl_limiter){fake_ask, fake_release, &f};
+    pawl_handler h = limited(w, (pawl_rate){0});
+    h.limiter = &f.limiter;
+    open_inline(w, &h, 1);
+    send_keyed(w, "a", "1");
+    run_due(w);
+    assert_string_equal(w->journal, "");
+    advance(w, 10 * S);
+    assert_string_equal(w->journal, "1@5");
+    f.verdict = PAWL_LIMIT_REJECTED;
+    pawl_id id = send_keyed(w, "a", "2");
+    run_due(w);
+    check_refused(w, id);
+    f.verdict = PAWL_LIMIT_FAILED;
+    send_keyed(w, "a", "3");
+    run_due(w);
+    assert_string_equal(w->journal, "1@5 failed:-:1 3@10");
+    assert_non_null(strstr(w->log, "its limiter failed"));
+    pawl_limits *l;
+    ok(pawl_get_limits(w->p, NULL, &l, &w->err));
+    assert_true(l->opened == 1 && l->rejected == 1);
+    pawl_limits_free(l);
+}
+
+/* ---- threads ------------------------------------------------------------------------------------------------------------- */
+
+static void waiting_holds_no_worker(void **state)
+{
+    world *w = *state;
+    pawl_handler handlers[] = {{.type = "t", .run = succeed, .rate = {.permits = 1, .period_us = 400 * PAWL_MILLISECOND}},
+                               {.type = "u", .run = succeed}};
+    world_start(w, handlers, 2, (pawl_options){.workers = 1});
+    pawl_id ids[3], other;
+    for (int i = 0; i < 3; i++) ids[i] = send_keyed(w, "a", "1");
+    for (int i = 0; i < 50; i++) {
+        other = send(w, (pawl_task){.type = "u"});
+        await(w, other, PAWL_SUCCEEDED);
+    }
+    pawl_info *first = get(w, ids[0]), *last;
+    await(w, ids[2], PAWL_SUCCEEDED);
+    last = get(w, ids[2]);
+    int64_t apart_us = last->started_us - first->started_us;
+    assert_true(apart_us >= 400 * PAWL_MILLISECOND); /* 2 T, and each may be late by L = T */
+    pawl_info_free(first);
+    pawl_info_free(last);
+}
+
+/* ---- bad input ----------------------------------------------------------------------------------------------------------- */
+
+static void bad_input(void **state)
+{
+    world *w = *state;
+    w->p = world_open(w, (pawl_options){0});
+    pawl_handler h = limited(w, (pawl_rate){.permits = -1, .period_us = S});
+    refused(pawl_handle(w->p, &h, &w->err), PAWL_INVALID, "-1 permits");
+    h.rate = (pawl_rate){.permits = 1};
+    refused(pawl_handle(w->p, &h, &w->err), PAWL_INVALID, "a period of 0 us");
+    h.rate = (pawl_rate){.period_us = S};
+    refused(pawl_handle(w->p, &h, &w->err), PAWL_INVALID, "0 permits");
+    h.rate = (pawl_rate){.permits = 1, .period_us = INT64_MAX};
+    refused(pawl_handle(w->p, &h, &w->err), PAWL_INVALID, "140 years");
+    h.rate = (pawl_rate){.permits = 1, .period_us = S, .burst = -2};
+    refused(pawl_handle(w->p, &h, &w->err), PAWL_INVALID, "a burst of -2");
+    h.rate = (pawl_rate){.permits = 1, .period_us = S};
+    h.type = "*";
+    refused(pawl_handle(w->p, &h, &w->err), PAWL_INVALID, "per type");
+    h.type = "t";
+    h.limiter = &(pawl_limiter){0};
+    refused(pawl_handle(w->p, &h, &w->err), PAWL_INVALID, "no function");
+    h.limiter = &(pawl_limiter){.ask = fake_ask};
+    refused(pawl_handle(w->p, &h, &w->err), PAWL_INVALID, "one of them");
+    h.limiter = NULL;
+    h.rate_scope = 7;
+    refused(pawl_handle(w->p, &h, &w->err), PAWL_INVALID, "scope 7");
+    pawl_rate rate = {.permits = 1, .period_us = S};
+    refused(pawl_set_limit(w->p, "*", (pawl_bytes){0}, &rate, NULL, &w->err), PAWL_INVALID, "no type");
+    refused(pawl_set_limit(w->p, NULL, (pawl_bytes){0}, &rate, NULL, &w->err), PAWL_INVALID, "type");
+    refused(pawl_set_limit(w->p, "t", (pawl_bytes){NULL, 3}, &rate, NULL, &w->err), PAWL_INVALID, "NULL");
+    refused(pawl_set_limit(w->p, "t", (pawl_bytes){0}, NULL, NULL, &w->err), PAWL_INVALID, "rate");
+    rate.permits = -3;
+    refused(pawl_set_limit(w->p, "t", (pawl_bytes){0}, &rate, NULL, &w->err), PAWL_INVALID, "-3 permits");
+    pawl_limits *l;
+    refused(pawl_get_limits(w->p, &(pawl_limit_filter){.limit = 5000}, &l, &w->err), PAWL_INVALID, "5000");
+    refused(pawl_get_limits(w->p, &(pawl_limit_filter){.cursor = "zz"}, &l, &w->err), PAWL_INVALID, "cursor");
+    refused(pawl_get_limits(w->p, NULL, NULL, &w->err), PAWL_INVALID, "out");
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_burst_then_the_pace),
+        TEST(evenly_spaced),
+        TEST(a_pause_ends_in_no_burst),
+        TEST(retries_take_budget),
+        TEST(retries_can_be_free),
+        TEST(beyond_the_horizon),
+        TEST(discarded),
+        TEST(cancelled_while_it_waits),
+        TEST(the_newest_payload_runs_once),
+        TEST(a_due_flood_is_laid_out_once),
+        TEST(changed_while_running),
+        TEST(a_key_is_paused),
+        TEST(a_handler_tells_the_key),
+        TEST(local_limits),
+        TEST(a_limiter_of_ones_own),
+        TEST(waiting_holds_no_worker),
+        TEST(bad_input),
+    };
+    return RUN_TESTS("limit", tests);
+}

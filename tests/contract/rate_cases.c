@@ -1,0 +1,615 @@
+/* Rate limits: slots are taken exactly by core/rate's rules, once, by whoever asks. */
+#include "contract.h"
+#include "core/rate.h"
+
+#define S PAWL_SECOND
+
+/* ---- helpers ----------------------------------------------------------------------------------------------------- */
+
+static pawl_op *op_limit(world *w, const char *type, const char *key, pawl_rate rate)
+{
+    pawl_op *op = keep(w, sizeof *op);
+    op->kind = PAWL_OP_LIMIT;
+    op->audit = PAWL_AUDIT_FULL;
+    op->u.limit.type = type;
+    op->u.limit.key = pawl_str(key);
+    op->u.limit.rate = rate;
+    op->u.limit.move = 1000;
+    return op;
+}
+
+static pawl_op *op_reserve(world *w, pawl_id id, int64_t fence, int64_t near_us)
+{
+    pawl_op *op = keep(w, sizeof *op);
+    op->kind = PAWL_OP_RESERVE;
+    op->id = id;
+    op->fence = fence;
+    op->audit = PAWL_AUDIT_FULL;
+    op->u.reserve.near_us = near_us;
+    return op;
+}
+
+/* One start per second, `burst` at once; waits however long. */
+static pawl_rate per_second(int burst) { return (pawl_rate){.permits = 1, .period_us = S, .burst = burst, .horizon_us = -1}; }
+
+static void limit(world *w, const char *type, pawl_rate rate)
+{
+    assert_int_equal(apply(w, w->a, 0, op_limit(w, type, NULL, rate)), PAWL_OP_DONE);
+}
+
+static pawl_id due(world *w, const char *rate_key) { return insert(w, w->a, 0, (spec){.rate_key = rate_key}); }
+static int64_t run_at(world *w, pawl_id id) { return get(w, id)->run_at_us; }
+
+/* Leases one that has no slot: it was stored for later. */
+static pawl_claimed lease_unslotted(world *w, int64_t n, spec s)
+{
+    s.delay_us = 1000;
+    pawl_id id = insert(w, w->a, 0, s);
+    advance(w, 1000);
+    pawl_claimed got = lease(w, w->a, n, id);
+    assert_true(got.limited && got.until_us == 0);
+    return got;
+}
+
+static pawl_op *reserve(world *w, int64_t n, const pawl_claimed *got, int64_t near_us, pawl_op_result result)
+{
+    pawl_op *op = op_reserve(w, got->body->id, got->fence, near_us);
+    assert_int_equal(apply(w, w->a, n, op), result);
+    return op;
+}
+
+/* ---- inserts ----------------------------------------------------------------------------------------------------- */
+
+static void without_a_limit_nothing_changes(world *w)
+{
+    int64_t n = join(w, w->a);
+    pawl_op *op = op_insert(w, (spec){.rate_key = "k", .ask_lease = true});
+    assert_int_equal(apply(w, w->a, n, op), PAWL_OP_DONE);
+    assert_true(op->out_fence > 0 && op->out_until_us == INT64_MAX);
+    due(w, "k");
+    pawl_claimed got = claim_one(w, w->a, n);
+    assert_true(!got.limited && w->news.limits_version == 0);
+    op = reserve(w, n, &got, 0, PAWL_OP_DONE);
+    assert_true(op->out_until_us == INT64_MAX);
+}
+
+static void a_burst_then_the_pace(world *w)
+{
+    limit(w, "t", per_second(3));
+    int64_t now_us = w->clock.now_us;
+    for (int i = 0; i < 6; i++) assert_int_equal(run_at(w, due(w, "k")) - now_us, i < 3 ? 0 : (i - 2) * S);
+    assert_int_equal(run_at(w, due(w, "other")) - now_us, 0);
+    assert_int_equal(run_at(w, due(w, NULL)) - now_us, 0);
+    assert_int_equal(run_at(w, insert(w, w->a, 0, (spec){.rate_key = "k", .type = "u"})) - now_us, 0);
+}
+
+static void slots_are_exact(world *w)
+{
+    pawl_rate policy = {.permits = 7, .period_us = S, .burst = 2, .horizon_us = -1, .start_empty = true};
+    pawl_error err;
+    rate r;
+    assert_int_equal(rate_make(&policy, "t", &r, &err), PAWL_OK);
+    limit(w, "t", policy);
+    int64_t now_us = w->clock.now_us;
+    rate_instant tat = rate_fresh(&r, now_us);
+    pawl_op *ops[40];
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 40; i++) ops[i] = op_insert(w, (spec){.rate_key = "k"});
+        apply_all(w, w->a, 0, ops, 40);
+        for (int i = 0; i < 40; i++) {
+            assert_int_equal(ops[i]->out_run_at_us, rate_slot(&r, tat, w->clock.now_us));
+            assert_true(rate_take(&r, &tat, w->clock.now_us, 1));
+        }
+        advance(w, 12345);
+    }
+}
+
+static void born_leased_only_with_a_slot(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", per_second(1));
+    pawl_op *first = op_insert(w, (spec){.rate_key = "k", .ask_lease = true});
+    pawl_op *second = op_insert(w, (spec){.rate_key = "k", .ask_lease = true});
+    apply(w, w->a, n, first);
+    apply(w, w->a, n, second);
+    assert_true(first->out_fence > 0 && first->out_run_at_us == w->clock.now_us);
+    assert_int_equal(first->out_until_us, w->clock.now_us + S);
+    assert_int_equal(second->out_fence, 0);
+    assert_state(w, second->id, PAWL_PENDING);
+    assert_int_equal(run_at(w, second->id), w->clock.now_us + S);
+}
+
+static void one_for_later_takes_nothing(world *w)
+{
+    limit(w, "t", per_second(1));
+    pawl_id later = insert(w, w->a, 0, (spec){.rate_key = "k", .delay_us = PAWL_HOUR});
+    assert_int_equal(run_at(w, later), w->clock.now_us + PAWL_HOUR);
+    assert_int_equal(run_at(w, due(w, "k")), w->clock.now_us);
+}
+
+static void not_seen_before_its_slot(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", per_second(1));
+    due(w, "k");
+    pawl_id second = due(w, "k");
+    claim_one(w, w->a, n);
+    pawl_want want = claim(w, w->a, n, (wish){.free = 5});
+    assert_true(want.got == 0 && !want.more && want.next_due_us == w->clock.now_us + S);
+    advance(w, S);
+    pawl_claimed got = claim_one(w, w->a, n);
+    assert_true(got.body->id == second && got.limited);
+    assert_int_equal(got.until_us, w->clock.now_us + S);
+}
+
+static void beyond_the_horizon_it_is_stored_without_a_slot(world *w)
+{
+    int64_t n = join(w, w->a);
+    pawl_rate policy = per_second(1);
+    policy.horizon_us = 2 * S;
+    limit(w, "t", policy);
+    int64_t now_us = w->clock.now_us;
+    for (int i = 0; i < 3; i++) assert_int_equal(run_at(w, due(w, "k")), now_us + i * S);
+    pawl_id far = due(w, "k");
+    assert_int_equal(run_at(w, far), now_us);
+    pawl_claimed got = lease(w, w->a, n, far);
+    assert_true(got.limited && got.until_us == 0);
+    pawl_op *op = reserve(w, n, &got, 10 * S, PAWL_OP_BEYOND);
+    assert_int_equal(op->out_run_at_us, now_us + 3 * S);
+    assert_state(w, far, PAWL_LEASED);
+    op = op_reserve(w, far, got.fence, 10 * S);
+    op->u.reserve.again = true; /* it had one before */
+    assert_int_equal(apply(w, w->a, n, op), PAWL_OP_DONE);
+    assert_int_equal(op->out_run_at_us, now_us + 3 * S);
+}
+
+static void discarded_instead_of_waiting(world *w)
+{
+    int64_t n = join(w, w->a);
+    pawl_rate policy = per_second(1);
+    policy.discard = true;
+    limit(w, "t", policy);
+    due(w, "k");
+    pawl_id second = due(w, "k");
+    pawl_claimed got = lease(w, w->a, n, second);
+    reserve(w, n, &got, 10 * S, PAWL_OP_BEYOND);
+}
+
+/* ---- holders ----------------------------------------------------------------------------------------------------- */
+
+static void a_near_slot_keeps_the_lease(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", per_second(1));
+    due(w, "k");
+    pawl_claimed got = lease_unslotted(w, n, (spec){.rate_key = "k"});
+    pawl_op *op = reserve(w, n, &got, S, PAWL_OP_DONE);
+    assert_int_equal(op->out_run_at_us, w->clock.now_us + S - 1000);
+    assert_int_equal(op->out_until_us, op->out_run_at_us + S);
+    assert_state(w, got.body->id, PAWL_LEASED);
+    assert_int_equal(fence_of(w, got.body->id), got.fence);
+}
+
+static void a_far_slot_ends_it(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", per_second(1));
+    for (int i = 0; i < 3; i++) due(w, "k");
+    pawl_claimed got = lease_unslotted(w, n, (spec){.rate_key = "k"});
+    pawl_op *op = reserve(w, n, &got, S, PAWL_OP_MOVED);
+    pawl_id id = got.body->id;
+    assert_state(w, id, PAWL_PENDING);
+    assert_int_equal(op->out_run_at_us, w->clock.now_us + 3 * S - 1000);
+    assert_int_equal(run_at(w, id), op->out_run_at_us);
+    assert_int_equal(apply(w, w->a, n, op_start(w, id, got.fence, false)), PAWL_OP_STALE);
+    advance(w, 3 * S);
+    got = lease(w, w->a, n, id); /* the others are late by now, this one is not */
+    assert_int_equal(got.until_us, op->out_run_at_us + S);
+}
+
+static void several_of_a_key_in_one_batch(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", per_second(2));
+    pawl_claimed got[5];
+    pawl_op *ops[5];
+    for (int i = 0; i < 5; i++) got[i] = lease_unslotted(w, n, (spec){.rate_key = "k"});
+    for (int i = 0; i < 5; i++) ops[i] = op_reserve(w, got[i].body->id, got[i].fence, PAWL_MINUTE);
+    apply_all(w, w->a, n, ops, 5);
+    int64_t now_us = w->clock.now_us, slots[5] = {0};
+    for (int i = 0; i < 5; i++) {
+        int64_t at = (ops[i]->out_run_at_us - now_us) / S;
+        assert_true(ops[i]->result == PAWL_OP_DONE && at >= 0 && at < 4 && (ops[i]->out_run_at_us - now_us) % S == 0);
+        slots[at]++;
+    }
+    assert_true(slots[0] == 2 && slots[1] == 1 && slots[2] == 1 && slots[3] == 1);
+}
+
+static void one_sent_again_takes_nothing_more(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", per_second(1));
+    pawl_claimed got = lease_unslotted(w, n, (spec){.rate_key = "k"});
+    pawl_op *op = op_reserve(w, got.body->id, got.fence, S);
+    pawl_batch batch = apply_all(w, w->a, n, &op, 1);
+    assert_int_equal(op->out_run_at_us, w->clock.now_us);
+    op->result = PAWL_OP_NONE;
+    assert_int_equal(try_apply(w, w->a, &batch), PAWL_OK);
+    assert_true(op->result == PAWL_OP_DONE && op->out_run_at_us == w->clock.now_us && op->out_until_us == 0);
+    assert_int_equal(run_at(w, due(w, "k")), w->clock.now_us + S);
+}
+
+static void a_cancel_is_told(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", per_second(1));
+    pawl_claimed got = lease_unslotted(w, n, (spec){.rate_key = "k"});
+    assert_int_equal(apply(w, w->b, 0, op_cancel(w, got.body->id, NULL)), PAWL_OP_ASKED);
+    reserve(w, n, &got, S, PAWL_OP_CANCELLING);
+    assert_int_equal(run_at(w, due(w, "k")), w->clock.now_us);
+}
+
+static void stale_without_the_lease(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", per_second(1));
+    pawl_claimed got = lease_unslotted(w, n, (spec){.rate_key = "k"});
+    apply(w, w->a, n, op_release(w, got.body->id, got.fence, PAWL_HOUR, PAWL_ATTEMPT_NONE));
+    pawl_op *op = reserve(w, n, &got, S, PAWL_OP_STALE);
+    assert_int_equal(op->out_state, PAWL_PENDING);
+    assert_int_equal(run_at(w, due(w, "k")), w->clock.now_us);
+}
+
+static void retries_can_be_free(world *w)
+{
+    int64_t n = join(w, w->a);
+    pawl_rate policy = per_second(1);
+    policy.retries_free = true;
+    limit(w, "t", policy);
+    pawl_claimed got = lease_unslotted(w, n, (spec){.rate_key = "k"});
+    reserve(w, n, &got, S, PAWL_OP_DONE);
+    pawl_op *op = op_release(w, got.body->id, got.fence, 0, PAWL_ATTEMPT_RETRY);
+    op->u.release.failure = true;
+    apply(w, w->a, n, op);
+    got = lease(w, w->a, n, got.body->id);
+    assert_true(got.limited && got.until_us == 0);
+    op = reserve(w, n, &got, 0, PAWL_OP_DONE);
+    assert_true(op->out_until_us == INT64_MAX);
+    assert_int_equal(run_at(w, due(w, "k")), w->clock.now_us + S);
+}
+
+static void answers_that_take_long_get_later_slots(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", per_second(1));
+    pawl_claimed got = lease_unslotted(w, n, (spec){.rate_key = "k"});
+    pawl_op *op = op_reserve(w, got.body->id, got.fence, S);
+    op->u.reserve.lead_us = 300000;
+    assert_int_equal(apply(w, w->a, n, op), PAWL_OP_DONE);
+    assert_int_equal(op->out_run_at_us, w->clock.now_us + 300000);
+    assert_int_equal(op->out_until_us, w->clock.now_us + 300000 + S);
+}
+
+static void one_given_back_unstarted_keeps_its_slot(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", per_second(1));
+    due(w, "k");
+    pawl_claimed got = lease_unslotted(w, n, (spec){.rate_key = "k"});
+    pawl_op *slot = reserve(w, n, &got, S, PAWL_OP_DONE), *op = op_release(w, got.body->id, got.fence, -1, PAWL_ATTEMPT_NONE);
+    op->u.release.slot_us = slot->out_run_at_us;
+    op->u.release.epoch = slot->out_epoch;
+    assert_int_equal(apply(w, w->a, n, op), PAWL_OP_DONE);
+    assert_int_equal(run_at(w, got.body->id), slot->out_run_at_us);
+    advance(w, S);
+    pawl_claimed again = lease(w, w->b, join(w, w->b), got.body->id);
+    assert_int_equal(again.until_us, slot->out_until_us);
+}
+
+static void a_keyed_one_can_be_taken_back_until_it_starts(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", per_second(1));
+    pawl_id id = insert(w, w->a, 0, (spec){.key = "x", .rate_key = "k"});
+    pawl_claimed got = claim_one(w, w->a, n);
+    assert_true(got.body->id == id && got.not_started && got.until_us > 0);
+    assert_int_equal(apply(w, w->b, 0, op_insert(w, (spec){.key = "x", .rate_key = "k", .payload = "2"})), PAWL_OP_UPDATED);
+    assert_int_equal(apply(w, w->a, n, op_start(w, id, got.fence, false)), PAWL_OP_STALE);
+}
+
+/* ---- giving back ------------------------------------------------------------------------------------------------- */
+
+static void cancelled_the_newest_gives_its_slot_back(world *w)
+{
+    limit(w, "t", per_second(1));
+    pawl_id ids[4];
+    int64_t now_us = w->clock.now_us;
+    for (int i = 0; i < 4; i++) ids[i] = due(w, "k");
+    apply(w, w->a, 0, op_cancel(w, ids[1], NULL)); /* one in the middle does not */
+    assert_int_equal(run_at(w, due(w, "k")), now_us + 4 * S);
+    apply(w, w->a, 0, op_cancel(w, ids[0], NULL)); /* nor one whose slot has come */
+    assert_int_equal(run_at(w, due(w, "k")), now_us + 5 * S);
+    pawl_id last = due(w, "k"), next;
+    apply(w, w->a, 0, op_cancel(w, last, NULL));
+    assert_int_equal(run_at(w, next = due(w, "k")), now_us + 6 * S);
+    pawl_id more = due(w, "k");
+    apply(w, w->a, 0, op_cancel(w, more, NULL));
+    apply(w, w->a, 0, op_cancel(w, next, NULL));
+    assert_int_equal(run_at(w, due(w, "k")), now_us + 6 * S);
+}
+
+static void a_parked_one_that_is_cancelled_gives_back(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", per_second(1));
+    due(w, "k");
+    pawl_claimed got = lease_unslotted(w, n, (spec){.rate_key = "k"});
+    pawl_op *slot = reserve(w, n, &got, S, PAWL_OP_DONE);
+    pawl_op *op = op_finish(w, got.body->id, got.fence, PAWL_CANCELLED);
+    op->u.finish.run.outcome = PAWL_ATTEMPT_NONE; /* it never ran */
+    assert_int_equal(apply(w, w->a, n, op), PAWL_OP_DONE);
+    assert_int_equal(run_at(w, due(w, "k")), slot->out_run_at_us);
+}
+
+static void a_new_body_keeps_the_slot(world *w)
+{
+    limit(w, "t", per_second(1));
+    int64_t now_us = w->clock.now_us;
+    due(w, "k");
+    pawl_id id = insert(w, w->a, 0, (spec){.key = "x", .rate_key = "k"});
+    assert_int_equal(apply(w, w->a, 0, op_insert(w, (spec){.key = "x", .rate_key = "k", .payload = "2"})), PAWL_OP_UPDATED);
+    assert_int_equal(run_at(w, id), now_us + S);
+    assert_int_equal(run_at(w, due(w, "k")), now_us + 2 * S);
+    advance(w, S);
+    pawl_claimed got = lease(w, w->a, join(w, w->a), id);
+    assert_int_equal(got.until_us, now_us + 2 * S);
+}
+
+static void another_rate_key_drops_it(world *w)
+{
+    limit(w, "t", per_second(1));
+    int64_t now_us = w->clock.now_us;
+    due(w, "k");
+    pawl_id id = insert(w, w->a, 0, (spec){.key = "x", .rate_key = "k"});
+    assert_int_equal(apply(w, w->a, 0, op_insert(w, (spec){.key = "x", .rate_key = "l"})), PAWL_OP_UPDATED);
+    assert_int_equal(run_at(w, id), now_us);
+    assert_int_equal(run_at(w, due(w, "k")), now_us + S);
+    assert_int_equal(run_at(w, due(w, "l")), now_us + S);
+}
+
+/* ---- late, clocks ------------------------------------------------------------------------------------------------ */
+
+static void a_late_slot_is_told_as_it_was(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", per_second(1));
+    int64_t now_us = w->clock.now_us;
+    due(w, "k");
+    advance(w, 10 * S);
+    pawl_claimed got = claim_one(w, w->a, n);
+    assert_int_equal(got.until_us, now_us + S); /* the node sees that it is over, and asks anew */
+    pawl_op *op = op_reserve(w, got.body->id, got.fence, 0);
+    op->u.reserve.again = true;
+    assert_int_equal(apply(w, w->a, n, op), PAWL_OP_DONE);
+    assert_int_equal(op->out_run_at_us, w->clock.now_us);
+}
+
+static void a_clock_that_steps_back_freezes_nobody(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", per_second(1));
+    for (int i = 0; i < 3; i++) due(w, "k");
+    step_wall(w, -PAWL_HOUR);
+    int64_t now_us = w->clock.now_us;
+    pawl_id id = due(w, "k");
+    assert_int_equal(run_at(w, id), now_us + 3 * S); /* nothing is given twice either */
+    advance(w, 3 * S);
+    assert_int_equal(lease(w, w->a, n, id).until_us, now_us + 4 * S);
+    step_wall(w, PAWL_HOUR);
+    advance(w, S);
+    claim(w, w->a, n, (wish){.free = 9});
+    assert_int_equal(w->claimed_count, 3);
+    for (int i = 0; i < 3; i++) assert_int_equal(w->claimed[i].until_us, 0); /* slots of before mean nothing */
+}
+
+static void a_clock_that_steps_ahead_gives_one_burst(world *w)
+{
+    limit(w, "t", per_second(2));
+    for (int i = 0; i < 5; i++) due(w, "k");
+    step_wall(w, PAWL_HOUR);
+    int64_t now_us = w->clock.now_us;
+    for (int i = 0; i < 4; i++) assert_int_equal(run_at(w, due(w, "k")) - now_us, i < 2 ? 0 : (i - 1) * S);
+}
+
+/* ---- limits ------------------------------------------------------------------------------------------------------ */
+
+static void the_newest_limit_wins(world *w)
+{
+    limit(w, "t", per_second(1));
+    pawl_op *same = op_limit(w, "t", NULL, per_second(1)), *other = op_limit(w, "t", NULL, per_second(5));
+    same->u.limit.initial = other->u.limit.initial = true;
+    int64_t n = join(w, w->a);
+    claim(w, w->a, n, (wish){.free = 1});
+    int64_t version = w->news.limits_version;
+    assert_int_equal(apply(w, w->b, 0, same), PAWL_OP_EXISTING);
+    claim(w, w->a, n, (wish){.free = 1});
+    assert_int_equal(w->news.limits_version, version);
+    assert_int_equal(apply(w, w->b, 0, other), PAWL_OP_UPDATED);
+    claim(w, w->a, n, (wish){.free = 1});
+    assert_true(w->news.limits_version > version);
+    int64_t now_us = w->clock.now_us;
+    for (int i = 0; i < 6; i++) assert_int_equal(run_at(w, due(w, "k")) - now_us, i < 5 ? 0 : S);
+}
+
+static void a_key_of_its_own(world *w)
+{
+    limit(w, "t", per_second(1));
+    assert_int_equal(apply(w, w->a, 0, op_limit(w, "t", "vip", per_second(3))), PAWL_OP_DONE);
+    int64_t now_us = w->clock.now_us;
+    for (int i = 0; i < 4; i++) assert_int_equal(run_at(w, due(w, "vip")) - now_us, i < 3 ? 0 : S);
+    for (int i = 0; i < 2; i++) assert_int_equal(run_at(w, due(w, "k")) - now_us, i * S);
+    assert_int_equal(apply(w, w->a, 0, op_limit(w, "t", "vip", (pawl_rate){0})), PAWL_OP_UPDATED);
+    assert_true(run_at(w, due(w, "vip")) > now_us);
+}
+
+static void waiting_tasks_ask_anew_when_it_changes(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", per_second(1));
+    pawl_id ids[5];
+    for (int i = 0; i < 5; i++) ids[i] = due(w, "k");
+    pawl_op *op = op_limit(w, "t", NULL, per_second(9));
+    op->u.limit.move = 3;
+    assert_int_equal(apply(w, w->a, 0, op), PAWL_OP_UPDATED);
+    assert_true(op->u.limit.more);
+    assert_int_equal(apply(w, w->a, 0, op), PAWL_OP_EXISTING);
+    assert_false(op->u.limit.more);
+    claim(w, w->a, n, (wish){.free = 9});
+    assert_int_equal(w->claimed_count, 5);
+    for (int i = 0; i < 5; i++) assert_true(w->claimed[i].limited && w->claimed[i].until_us == 0);
+    pawl_claimed last = w->claimed[4];
+    reserve(w, n, &last, 0, PAWL_OP_DONE);
+    (void)ids;
+}
+
+static void taken_away_nothing_is_limited(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", per_second(1));
+    due(w, "k");
+    pawl_id id = due(w, "k");
+    assert_int_equal(apply(w, w->a, 0, op_limit(w, "t", NULL, (pawl_rate){0})), PAWL_OP_UPDATED);
+    assert_int_equal(run_at(w, due(w, "k")), w->clock.now_us);
+    pawl_claimed got = lease(w, w->a, n, id);
+    assert_false(got.limited);
+}
+
+static void paused_nothing_starts(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", per_second(9));
+    pawl_op *op = op_limit(w, "t", "k", (pawl_rate){0});
+    op->u.limit.paused = true;
+    assert_int_equal(apply(w, w->a, 0, op), PAWL_OP_DONE);
+    pawl_id id = due(w, "k");
+    assert_true(run_at(w, id) > w->clock.now_us + 365 * PAWL_DAY);
+    assert_int_equal(run_at(w, due(w, "l")), w->clock.now_us);
+    assert_int_equal(claim(w, w->a, n, (wish){.free = 9}).got, 1);
+    op = op_limit(w, "t", "k", (pawl_rate){0});
+    assert_int_equal(apply(w, w->a, 0, op), PAWL_OP_UPDATED);
+    pawl_claimed got = claim_one(w, w->a, n);
+    assert_true(got.body->id == id && got.limited && got.until_us == 0);
+    reserve(w, n, &got, 0, PAWL_OP_DONE);
+}
+
+static void long_keys_are_known_by_their_hash(world *w)
+{
+    char key[300], other[300];
+    memset(key, 'k', sizeof key);
+    memset(other, 'k', sizeof other);
+    key[299] = other[299] = '\0';
+    other[280] = 'x';
+    limit(w, "t", per_second(1));
+    int64_t now_us = w->clock.now_us;
+    assert_int_equal(run_at(w, due(w, key)), now_us);
+    assert_int_equal(run_at(w, due(w, other)), now_us);
+    assert_int_equal(run_at(w, due(w, key)), now_us + S);
+}
+
+/* ---- upkeep, looking --------------------------------------------------------------------------------------------- */
+
+static pawl_limits *limits_of(world *w, pawl_limit_filter filter)
+{
+    if (!filter.limit) filter.limit = 100;
+    pawl_query query = {.kind = PAWL_QUERY_LIMITS, .limit_filter = &filter};
+    assert_int_equal(w->a->type->read(w->a, &query, w->arena, &w->err), PAWL_OK);
+    return query.limits;
+}
+
+static void idle_budgets_are_forgotten(world *w)
+{
+    limit(w, "t", per_second(1));
+    due(w, "k");
+    assert_int_equal(limits_of(w, (pawl_limit_filter){0})->count, 2);
+    pawl_claimed got = claim_one(w, w->a, join(w, w->a));
+    apply(w, w->a, 0, op_finish(w, got.body->id, got.fence, PAWL_SUCCEEDED));
+    sweep(w, keep_all());
+    assert_int_equal(limits_of(w, (pawl_limit_filter){0})->count, 2);
+    advance(w, 3 * PAWL_HOUR);
+    sweep(w, keep_all());
+    assert_int_equal(limits_of(w, (pawl_limit_filter){0})->count, 1);
+    assert_int_equal(run_at(w, due(w, "k")), w->clock.now_us);
+}
+
+static void budgets_are_shown(world *w)
+{
+    limit(w, "t", per_second(2));
+    limit(w, "u", per_second(3));
+    apply(w, w->a, 0, op_limit(w, "t", "own", per_second(7)));
+    for (int i = 0; i < 4; i++) due(w, "k");
+    pawl_limits *all = limits_of(w, (pawl_limit_filter){0});
+    assert_int_equal(all->count, 4);
+    assert_true(strcmp(all->limits[0].type, "t") == 0 && all->limits[0].key.len == 0 && all->limits[0].own);
+    const pawl_limit_info *k = &all->limits[1], *own = &all->limits[2];
+    assert_true(k->key.len == 1 && !k->own && k->left == 0 && k->waiting == 2 && k->rate.burst == 2);
+    assert_int_equal(k->next_slot_us, w->clock.now_us + 3 * S);
+    assert_true(own->key.len == 3 && own->own && own->left == 7 && own->waiting == 0);
+    assert_string_equal(all->limits[3].type, "u");
+    assert_int_equal(limits_of(w, (pawl_limit_filter){.type = "u"})->count, 1);
+    assert_int_equal(limits_of(w, (pawl_limit_filter){.waiting = true})->count, 1);
+    assert_int_equal(limits_of(w, (pawl_limit_filter){.type = "t", .key = pawl_str("own")})->count, 1);
+    pawl_limits *page = limits_of(w, (pawl_limit_filter){.limit = 3});
+    assert_true(page->count == 3 && page->next);
+    page = limits_of(w, (pawl_limit_filter){.limit = 3, .cursor = page->next});
+    assert_true(page->count == 1 && !page->next && strcmp(page->limits[0].type, "u") == 0);
+}
+
+static void they_outlive_the_handle(world *w)
+{
+    limit(w, "t", per_second(1));
+    due(w, "k");
+    pawl_id second = due(w, "k");
+    if (!w->a->type->durable) return;
+    int64_t now_us = w->clock.now_us;
+    reopen(w);
+    assert_int_equal(run_at(w, second), now_us + S);
+    assert_int_equal(run_at(w, due(w, "k")), now_us + 2 * S);
+}
+
+CASES(rate_cases){
+    {"rate: without a limit nothing changes", without_a_limit_nothing_changes},
+    {"rate: a burst, then the pace", a_burst_then_the_pace},
+    {"rate: slots are exact", slots_are_exact},
+    {"rate: born leased only with a slot", born_leased_only_with_a_slot},
+    {"rate: one for later takes nothing", one_for_later_takes_nothing},
+    {"rate: not seen before its slot", not_seen_before_its_slot},
+    {"rate: beyond the horizon it is stored without a slot", beyond_the_horizon_it_is_stored_without_a_slot},
+    {"rate: discarded instead of waiting", discarded_instead_of_waiting},
+    {"rate: a near slot keeps the lease", a_near_slot_keeps_the_lease},
+    {"rate: a far slot ends it", a_far_slot_ends_it},
+    {"rate: several of a key in one batch", several_of_a_key_in_one_batch},
+    {"rate: one sent again takes nothing more", one_sent_again_takes_nothing_more},
+    {"rate: a cancel is told", a_cancel_is_told},
+    {"rate: stale without the lease", stale_without_the_lease},
+    {"rate: retries can be free", retries_can_be_free},
+    {"rate: answers that take long get later slots", answers_that_take_long_get_later_slots},
+    {"rate: one given back unstarted keeps its slot", one_given_back_unstarted_keeps_its_slot},
+    {"rate: a keyed one can be taken back until it starts", a_keyed_one_can_be_taken_back_until_it_starts},
+    {"rate: cancelled, the newest gives its slot back", cancelled_the_newest_gives_its_slot_back},
+    {"rate: a parked one that is cancelled gives back", a_parked_one_that_is_cancelled_gives_back},
+    {"rate: a new body keeps the slot", a_new_body_keeps_the_slot},
+    {"rate: another rate key drops it", another_rate_key_drops_it},
+    {"rate: a late slot is told as it was", a_late_slot_is_told_as_it_was},
+    {"rate: a clock that steps back freezes nobody", a_clock_that_steps_back_freezes_nobody},
+    {"rate: a clock that steps ahead gives one burst", a_clock_that_steps_ahead_gives_one_burst},
+    {"rate: the newest limit wins", the_newest_limit_wins},
+    {"rate: a key of its own", a_key_of_its_own},
+    {"rate: waiting tasks ask anew when it changes", waiting_tasks_ask_anew_when_it_changes},
+    {"rate: taken away, nothing is limited", taken_away_nothing_is_limited},
+    {"rate: paused, nothing starts", paused_nothing_starts},
+    {"rate: long keys are known by their hash", long_keys_are_known_by_their_hash},
+    {"rate: idle budgets are forgotten", idle_budgets_are_forgotten},
+    {"rate: budgets are shown", budgets_are_shown},
+    {"rate: they outlive the handle", they_outlive_the_handle},
+    {NULL, NULL},
+};
