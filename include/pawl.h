@@ -324,6 +324,9 @@ typedef struct pawl_options {
     int64_t dispatch_timeout_us; /* how long a blocking call waits for the store; 0 = 10 s */
     bool one_shot;               /* a command that comes and goes: no node, ids drawn by the store; cannot start workers */
     bool read_only;              /* open an existing store for looking only: nothing is migrated or written */
+    int parked_max;              /* tasks that wait for rate slots in memory; 0 = 5000. Others wait in the store */
+    int rate_keys_max;           /* keys that local rate limits count; 0 = 100,000. New ones beyond it are not limited */
+    bool no_deferral_events;     /* no PAWL_EVENT_DEFERRED */
 
     /* Retention; 0 = default, negative = keep for ever. */
     int64_t keep_succeeded_us; /* 24 h */

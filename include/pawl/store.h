@@ -31,8 +31,9 @@
  * RATE LIMITS. Limits are stored (LIMIT): of a type, or of one key of it, which counts more. Slots are taken by the rules of core/rate,
  * bit for bit (src/store/gate.h has them for stores in C); the clock is read once the gate is locked. Whoever takes slots in one call
  * takes all of a gate with one write of its row. A slot is taken
- *   - by an INSERT of a task that is due and whose type and rate key have a limit: with budget it is as if there were none; else it is
- *     stored pending with run_at = slot, and is not looked at before. Beyond the horizon, or to be discarded: stored without a slot;
+ *   - by an INSERT of a task that is due and whose type and rate key have a limit. With budget: only if it is leased, for who stores it
+ *     pending does not know when it will start. Without: it is stored pending with run_at = slot, and is not looked at before. Beyond
+ *     the horizon, or to be discarded: stored without a slot;
  *   - by RESERVE, of the holder of a lease that came without a slot, or too late for it.
  * A pending task that has a slot has it at run_at. It is given back, if it is the gate's last, by whatever ends or replaces the task
  * before its time. A limit that changes, and a clock that steps back, begin a new epoch of the gate: slots of an older one are void.

@@ -86,6 +86,11 @@ int cmd_tasks_retry(cli *c);
 int cmd_queues_list(cli *c);
 int cmd_queues_pause(cli *c);
 int cmd_queues_resume(cli *c);
+int cmd_limits_list(cli *c);
+int cmd_limits_set(cli *c);
+int cmd_limits_drop(cli *c);
+int cmd_limits_pause(cli *c);
+int cmd_limits_resume(cli *c);
 int cmd_dead_list(cli *c);
 int cmd_dead_retry(cli *c);
 int cmd_dead_ack(cli *c);
@@ -107,6 +112,6 @@ int cmd_help(cli *c);
 
 extern const opt enqueue_opts[], list_opts[], show_opts[], wait_opts[], cancel_opts[], by_opts[], dead_list_opts[],
     dead_retry_opts[], dead_ack_opts[], stats_opts[], nodes_opts[], work_opts[], bench_opts[], demo_opts[], migrate_up_opts[],
-    migrate_sql_opts[], cron_next_opts[];
+    migrate_sql_opts[], cron_next_opts[], limits_list_opts[], limits_set_opts[], limits_key_opts[];
 
 #endif

@@ -27,7 +27,7 @@ const char help_enqueue[] =
     "  pawl enqueue --bulk tasks.ndjson --queue mail\n";
 
 static struct {
-    const char *payload, *file, *bulk, *audit;
+    const char *payload, *file, *bulk, *audit, *rate_key;
     pawl_task task;
     int64_t priority, max_attempts;
 } o;
@@ -40,6 +40,7 @@ const opt enqueue_opts[] = {
     OPTION(OPT_NAME, "queue", &o.task.queue, "NAME", "the queue it waits in (default: \"default\")"),
     OPTION(OPT_NAME, "key", &o.task.key, "KEY", "identity: at most one live task has this key"),
     OPTION(OPT_NAME, "tenant", &o.task.tenant, "NAME", "whose task it is"),
+    OPTION(OPT_TEXT, "rate-key", &o.rate_key, "KEY", "whose budget its start takes from; see pawl limits"),
     OPTION(OPT_INT, "priority", &o.priority, "N", "lower runs first, -32768 to 32767", .min = -32768, .max = 32767,
            .fallback = "0"),
     OPTION(OPT_DURATION, "delay", &o.task.delay_us, "DURATION", "run after this long: 90s, 5m, 1h30m"),
@@ -146,6 +147,7 @@ int cmd_enqueue(cli *c)
     if (payloads > 1) return cli_usage(c, "only one of --payload, --payload-file, --bulk and \"-\" can be given");
     if (o.task.delay_us && o.task.at_us) return cli_usage(c, "only one of --delay and --at can be given");
     o.task.priority = (int)o.priority;
+    o.task.rate_key = pawl_str(o.rate_key);
     o.task.max_attempts = (int)o.max_attempts;
     if (o.audit) pawl_audit_parse(o.audit, &o.task.audit);
     if (!o.bulk && !o.task.type) return cli_usage(c, "--type is missing: it routes the task to its handler");

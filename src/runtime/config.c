@@ -148,6 +148,8 @@ static pawl_status check_options(const pawl_options *o, pawl_error *err)
     pawl_status status = in_range("workers", o->workers, WORKERS_MAX, err);
     if (!status) status = in_range("capacity", o->capacity, CAPACITY_MAX, err);
     if (!status && o->payload_max > PAYLOAD_MOST) status = in_range("payload_max", (int64_t)o->payload_max, PAYLOAD_MOST, err);
+    if (!status) status = in_range("parked_max", o->parked_max, CAPACITY_MAX, err);
+    if (!status) status = in_range("rate_keys_max", o->rate_keys_max, 100000000, err);
     if (!status) status = valid_optional(o->name, "name of the node", err);
     if (!status) status = check_policy(o->max_attempts, o->audit, &o->retry, err);
     if (!status && (o->log_level < 0 || o->log_level > PAWL_ERROR))

@@ -61,6 +61,7 @@ gate_answer gate_take(gate_row *g, const gate_limit *l, int64_t now_us, const ga
     }
     bool ahead = slot > now_us, far = l->r.horizon_us >= 0 && slot - now_us > l->r.horizon_us;
     if (!ask->again && ahead && (l->r.discard || far)) return GATE_BEYOND;
+    if (!ahead && ask->ahead_only) return GATE_NOW;
     if (!rate_take(&l->r, &g->tat, now_us, 1)) return GATE_BEYOND;
     g->last_id = ahead ? ask->id : 0;
     g->last_slot_us = slot;

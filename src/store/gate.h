@@ -45,6 +45,7 @@ typedef struct gate_ask {
     pawl_id id;
     int64_t lead_us; /* no slot earlier than now + this */
     bool again;
+    bool ahead_only; /* a slot that is now is not taken: nobody is there to start it */
 } gate_ask;
 
 gate_answer gate_take(gate_row *g, const gate_limit *l, int64_t now_us, const gate_ask *ask, gate_slot *out);

@@ -70,14 +70,14 @@ typedef struct taken { /* what an insert took of a budget */
 } taken;
 
 /* A slot for a task that is due and stands nowhere. */
-static taken take_slot(change *c, mem_prep *p, const mem_task *t)
+static taken take_slot(change *c, mem_prep *p, const mem_task *t, bool leased)
 {
     taken k = {.now = true, .slot.until_us = INT64_MAX};
     const mem_limit *l = p->gate ? mem_limit_of(c->m, t->body->type, t->body->rate_key) : NULL;
     if (!l || t->run_at_us > c->now_us) return k;
-    gate_answer answer = mem_gate_take(c->m, p->gate, l, c->now_us, &(gate_ask){.id = t->id}, &k.slot);
+    gate_answer answer = mem_gate_take(c->m, p->gate, l, c->now_us, &(gate_ask){.id = t->id, .ahead_only = !leased}, &k.slot);
     k.now = answer == GATE_NOW;
-    k.has = answer != GATE_BEYOND;
+    k.has = answer == GATE_LATER;
     return k;
 }
 
@@ -86,13 +86,14 @@ static void store_new(change *c, pawl_op *op, mem_prep *p, bool may_lease)
     pawl_id id = op->id ? op->id : mem_draw_id(c->m, c->now_us);
     mem_task *t = mem_create(c->m, id, TAKE(p->body), TAKE(p->level), op->audit, c->now_us);
     t->run_at_us = run_at(op, c->now_us);
-    taken k = take_slot(c, p, t);
+    bool lease = may_lease && op->u.insert.ask_lease && c->node && t->run_at_us <= c->now_us && !t->kind->queue->paused;
+    taken k = take_slot(c, p, t, lease);
+    lease = lease && k.now;
     op->u.insert.body->id = id;
     op->u.insert.body->created_us = c->now_us;
     op->out_until_us = k.slot.until_us;
     op->out_epoch = k.slot.epoch;
-    bool lease = may_lease && k.now && op->u.insert.ask_lease && c->node && t->run_at_us <= c->now_us && !t->kind->queue->paused;
-    if (!lease && k.has) mem_slot_set(p->gate, t, &k.slot);
+    if (k.has) mem_slot_set(p->gate, t, &k.slot);
     if (lease) mem_lease(c->m, t, c->node, TASK_BORN_LEASED, note_of(c, op, ROW_CHANGE, NULL));
     else mem_move(c->m, t, TASK_DISPATCHED, note_of(c, op, ROW_CHANGE, NULL));
     c->granted |= lease;
@@ -131,7 +132,7 @@ static void update(change *c, pawl_op *op, mem_prep *p, mem_task *t)
     t->level = TAKE(p->level);
     t->kind = t->level->kind;
     if (!t->gate) {
-        taken k = take_slot(c, p, t);
+        taken k = take_slot(c, p, t, false);
         if (k.has) mem_slot_set(p->gate, t, &k.slot);
     }
     t->audit = (unsigned char)(op->audit == PAWL_AUDIT_DEFAULT ? PAWL_AUDIT_FULL : op->audit);
@@ -460,7 +461,7 @@ static void retry(change *c, pawl_op *op, mem_prep *p)
     p->body->retry_of = old->id;
     mem_task *t = mem_create(c->m, id, TAKE(p->body), TAKE(p->level), op->audit, c->now_us);
     t->run_at_us = c->now_us;
-    taken k = take_slot(c, p, t);
+    taken k = take_slot(c, p, t, false);
     if (k.has) mem_slot_set(p->gate, t, &k.slot);
     mem_move(c->m, t, TASK_DISPATCHED, note_of(c, op, ROW_CHANGE, NULL));
     op->result = PAWL_OP_DONE;

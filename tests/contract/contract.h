@@ -47,6 +47,7 @@ struct world {
     fault (*fault)(world *w, core_call_kind kind); /* NULL: none */
     int fault_calls;
     int64_t numbers[NODES_MAX][2]; /* node, number of its last batch */
+    int64_t own_node;              /* a case's own; 0: none yet */
     pawl_id last_id;
     pawl_claimed claimed[1024];
     int claimed_count;

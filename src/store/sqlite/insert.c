@@ -134,22 +134,22 @@ static void answer(pawl_op *op, const task_row *row)
 
 typedef struct taken { /* what an insert took of a budget */
     budget *b;         /* NULL: nothing limits it, or not yet */
-    bool now, has;     /* it may start at once; it has a slot */
+    bool now, has;     /* it may start at once; it has a slot ahead */
     gate_slot slot;
     gate_row before;
 } taken;
 
 /* A slot for a task that is due. */
-static taken take_slot(tx *t, pawl_op *op, const task_row *row)
+static taken take_slot(tx *t, pawl_op *op, const task_row *row, bool leased)
 {
     taken k = {.now = true};
     op->out_until_us = INT64_MAX;
     if (row->run_at_us <= t->now_us) k.b = budget_of(t, row->type_id, op->u.insert.body->rate_key);
     if (!k.b) return k;
     k.before = k.b->row;
-    gate_answer answer = budget_take(t, k.b, &(gate_ask){.id = row->id}, &k.slot);
+    gate_answer answer = budget_take(t, k.b, &(gate_ask){.id = row->id, .ahead_only = !leased}, &k.slot);
     k.now = answer == GATE_NOW;
-    k.has = answer != GATE_BEYOND;
+    k.has = answer == GATE_LATER;
     op->out_until_us = k.slot.until_us;
     op->out_epoch = k.slot.epoch;
     return k;
@@ -199,7 +199,7 @@ static void update(tx *t, pawl_op *op, key_state *k)
     bool keeps = slot_us && slot_us >= row->run_at_us;
     taken slot =
         keeps ? (taken){.b = budget_of(t, type_id, b->rate_key), .has = true, .slot = {.slot_us = slot_us, .epoch = had.epoch}}
-              : take_slot(t, op, row);
+              : take_slot(t, op, row, false);
     if (slot.b && slot.has) row->run_at_us = slot.slot.slot_us;
     live_put(t, row);
     if (slot.b && slot.has) slotted_put(t, row->id, slot.b, slot.slot.epoch);
@@ -228,8 +228,9 @@ static task_row new_row(tx *t, pawl_op *op, pawl_id id, taken *slot)
     task_row row = {.id = id, .priority = b->priority, .run_at_us = due_at(t, op), .level = op->audit};
     row.type_id = name_id(t->c, b->type);
     row.queue_id = name_id(t->c, b->queue);
-    *slot = take_slot(t, op, &row);
-    if (slot->now && may_lease(t, op, &row)) {
+    bool lease = may_lease(t, op, &row);
+    *slot = take_slot(t, op, &row, lease);
+    if (slot->now && lease) {
         row.state = task_move(PAWL_STATE_NONE, TASK_BORN_LEASED);
         row.born_leased = true;
         row.node = t->node;
