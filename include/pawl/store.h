@@ -197,6 +197,7 @@ typedef struct pawl_op {
             int64_t delay_us; /* run_at = the store's now + delay; negative: run_at stays (it never started) */
             int64_t slot_us;  /* not 0: it never started and has this slot (of `epoch`): run_at */
             int64_t epoch;
+            pawl_bytes key;    /* with slot_us: the rate key, if the body has none */
             bool failure;      /* counts as a failed attempt */
             bool interruption; /* counts as an interruption */
             pawl_execution run;

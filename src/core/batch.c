@@ -305,13 +305,13 @@ static void committed(core *c, lane *l)
     while ((node = list_pop(&l->requests))) {
         core_request *r = container_of(node, core_request, link);
         unlock_request(c, r);
-        request_results(c, r, l->first_sent_us, batch->store_now_us);
+        request_results(c, r, l->call.sent_us, batch->store_now_us);
     }
     while ((node = list_pop(&l->tasks))) {
         core_task *t = container_of(node, core_task, op_link);
         unlock_task(c, t);
         t->op_place = OP_IDLE;
-        run_op_answered(c, t, l->first_sent_us, batch->store_now_us);
+        run_op_answered(c, t, l->call.sent_us, batch->store_now_us);
     }
     batch->count = 0;
     if (current && batch->node_dead) lease_node_dead(c);

@@ -45,6 +45,8 @@ static int idle_workers(const queue *q) { return q->workers - q->busy; }
 
 static int coming(const queue *q) { return q->ready_count + q->reserving + q->asked + (CANARY(ROOM_TWICE) ? 0 : q->claiming); }
 
+bool claim_full(const queue *q) { return coming(q) >= q->workers + q->capacity; }
+
 /* Tasks that would start at once. */
 static int room_free(const queue *q) { return most(0, idle_workers(q) - coming(q)); }
 
@@ -96,8 +98,9 @@ void claim_moved(core *c, queue *q) { measure_prefetch(c, q); }
 bool claim_may_ask(core *c, const pawl_body *body, int *queue_out)
 {
     if (c->mode != MODE_STARTED || !c->node || c->lapsed || c->limits_untold > 0) return false;
-    int at = claim_find_queue(c, body->queue);
-    if (at < 0 || claim_find_handler(c, body->type) < 0) return false;
+    int at = claim_find_queue(c, body->queue), h = claim_find_handler(c, body->type);
+    if (at < 0 || h < 0) return false;
+    if (body->rate_key.len == 0 && c->handlers[h].limit.key) return false; /* the store knows no key to take a slot for */
     queue *q = &c->queues[at];
     if (!q->caught_up || q->paused || q->stirred) return false;
     if (room_free(q) + room_prefetch(q) <= 0 || !run_promise(c, 1)) return false;

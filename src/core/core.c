@@ -99,6 +99,7 @@ static void free_task_memory(core *c, core_task *t)
 {
     pawl_body_free(c->allocator, t->body);
     alloc_free(c->allocator, t->refusal);
+    alloc_free(c->allocator, t->own_key);
     alloc_free(c->allocator, t);
 }
 

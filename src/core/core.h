@@ -187,6 +187,8 @@ typedef struct core_task {
     int64_t confirmed_seq;              /* the last reading of held leases that had it */
     bool long_running;
     core_gate gate;
+    pawl_bytes rate_key;                 /* of its body, or as its handler said */
+    char *own_key;                       /* a copy of what the handler said; NULL: it lies in the body */
     bool again;                          /* it had a rate slot */
     bool waits;                          /* PARKED until slot_mono_us; else, for an answer */
     bool dropped;                        /* its cancel was asked while it waits for an answer */

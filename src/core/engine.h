@@ -264,6 +264,7 @@ void claim_send(core *c);
 void claim_answered(core *c);
 void claim_run_finished(core *c, queue *q, int64_t ran_us); /* measures prefetch and surplus */
 void claim_moved(core *c, queue *q); /* a claimed task went back to the store at once, for its slot's sake */
+bool claim_full(const queue *q);     /* as many are ready, or on their way, as it may hold */
 void claim_run_slow(queue *q);       /* a worker did not come in time: no surplus for a while */
 void claim_news(core *c, const pawl_news *news);
 
@@ -306,6 +307,8 @@ void gate_timer(core *c, core_task *t);
 void gate_reserved(core *c, core_task *t, int64_t sent_us, int64_t store_now_us);
 bool gate_leave(core *c, core_task *t); /* out of PARKED, for good; false: only once its operation is answered */
 void gate_forget(core *c, core_task *t);
+pawl_bytes gate_told_key(const core_task *t);
+int64_t gate_slot_of(const core_task *t);
 void gate_release_queue(core *c, const queue *q);
 
 /* lease.c */

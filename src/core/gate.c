@@ -11,6 +11,7 @@
  * A parked task holds no worker and no row was written for it. A slot is the right to start in [slot, until) of the store's time; here it
  * is [slot_mono, until_mono): the store's now lay between sending and answer, so a slot is waited for from the answer on (and a thousandth
  * longer, for clocks that drift), and its end counts from the sending. What missed its end asks again, and the horizon is not asked again.
+ * Where answers take so long that nothing would be left of it, the right to start lasts longer by what they take.
  *
  * LOCAL limits and limiters of the program's own are asked when a worker is free, and need no store: what must wait for long goes back to
  * it with a delay, and its reservation stays here under its id.
@@ -21,9 +22,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NEAR_US PAWL_SECOND          /* slots farther away are left to the store */
-#define LEAD_FROM_US 12500           /* answers slower than this, a quarter of the shortest right to start: ask for later slots */
-#define WINDOW_US (30 * PAWL_SECOND) /* one event per key in so long */
+#define NEAR_US PAWL_SECOND             /* slots farther away are left to the store */
+#define HASTE_US (5 * PAWL_MILLISECOND) /* what timers and workers take at most, mostly */
+#define WINDOW_US (30 * PAWL_SECOND)    /* one event per key in so long */
 
 /* ---- local limiters --------------------------------------------------------------------------------------------------------------- */
 
@@ -95,17 +96,33 @@ static void warn_once(core *c, handler *h, const char *text)
     h->warned = true;
 }
 
-static pawl_bytes key_of(core *c, const core_task *t)
+static bool within(const char *text, size_t len, pawl_bytes key)
+{
+    return text && key.data >= text && key.data + key.len <= text + len;
+}
+
+/* Once for each lease, for what the handler says need not last. false: no memory. */
+static bool ask_key(core *c, core_task *t)
 {
     handler *h = &c->handlers[t->handler];
-    pawl_bytes key = t->body->rate_key;
-    if (key.len == 0 && h->limit.key && !h->limit.key(h->limit.key_ctx, t->body->payload, t->body->tenant, &key)) {
+    const pawl_body *body = t->body;
+    pawl_bytes key = body->rate_key;
+    if (key.len == 0 && h->limit.key && !h->limit.key(h->limit.key_ctx, body->payload, body->tenant, &key)) {
         warn_once(c, h, "got no rate key from its handler");
-        return (pawl_bytes){0};
+        return true;
     }
     if (key.len == 0) warn_once(c, h, "has no rate key");
-    return key;
+    t->rate_key = key;
+    if (key.len == 0 || key.data == body->rate_key.data || within(body->payload.data, body->payload.len, key) ||
+        within(body->tenant, strlen(body->tenant), key))
+        return true;
+    if (!(t->own_key = c->allocator->alloc(c->allocator->ctx, key.len))) return false;
+    t->rate_key.data = memcpy(t->own_key, key.data, key.len);
+    return true;
 }
+
+/* For the store: only what its body does not say. */
+pawl_bytes gate_told_key(const core_task *t) { return t->body->rate_key.len > 0 ? (pawl_bytes){0} : t->rate_key; }
 
 static void say_key(char out[64], pawl_bytes key)
 {
@@ -128,7 +145,7 @@ static void deferred(core *c, const core_task *t)
 {
     c->deferrals++;
     if (c->config.deferral_events_off || !c->events_wanted) return;
-    pawl_bytes key = key_of(c, t);
+    pawl_bytes key = t->rate_key;
     uint64_t hash = hash_bytes(key.data, key.len, hash_bytes(t->body->type, strlen(t->body->type), 0));
     struct deferral *d = &c->deferred[hash % DEFERRALS];
     if (d->hash == hash && c->now.mono_us < d->until_us) {
@@ -151,9 +168,15 @@ static void opened(core *c, const core_task *t, const char *why)
 
 /* ---- parking ---------------------------------------------------------------------------------------------------------------------- */
 
+/* What goes back to the store with a task that never started; 0: it has no slot. */
+int64_t gate_slot_of(const core_task *t)
+{
+    return t->gate == GATE_SHARED && t->until_mono_us && t->until_mono_us < INT64_MAX ? t->slot_us : 0;
+}
+
 static void release_slot(core *c, core_task *t)
 {
-    if (t->gate == GATE_SHARED) run_release(c, t, -1, t->until_mono_us ? t->slot_us : 0);
+    if (t->gate == GATE_SHARED) run_release(c, t, -1, gate_slot_of(t));
     else run_release(c, t, t->slot_mono_us > c->now.mono_us ? t->slot_mono_us - c->now.mono_us : 0, 0);
 }
 
@@ -167,6 +190,7 @@ static void park(core *c, core_task *t)
     }
     t->state = CORE_PARKED;
     t->waits = true;
+    t->in_worker = CANARY(PARK_HOLDS_WORKER);
     c->parked_tasks++;
     engine_timer(c, &t->timer, t->slot_mono_us);
 }
@@ -178,10 +202,17 @@ static void unpark(core *c, core_task *t)
     engine_timer_off(c, &t->timer);
 }
 
+/* Its slot is here. Where too many wait for a worker already, others may use it in time. */
+static void ready(core *c, core_task *t)
+{
+    if (claim_full(&c->queues[t->queue])) release_slot(c, t);
+    else run_ready_again(c, t);
+}
+
 void gate_timer(core *c, core_task *t)
 {
     unpark(c, t);
-    run_ready_again(c, t);
+    ready(c, t);
 }
 
 /* ---- shared budgets --------------------------------------------------------------------------------------------------------------- */
@@ -193,9 +224,8 @@ static void reserve(core *c, core_task *t)
     t->state = CORE_PARKED;
     t->until_mono_us = 0;
     c->queues[t->queue].reserving++;
-    t->op.u.reserve.key = t->body->rate_key.len > 0 ? (pawl_bytes){0} : key_of(c, t);
+    t->op.u.reserve.key = gate_told_key(t);
     t->op.u.reserve.near_us = c->parked_tasks < c->config.parked_max ? NEAR_US : 0;
-    t->op.u.reserve.lead_us = c->store_latency_us > LEAD_FROM_US ? 2 * c->store_latency_us : 0;
     t->op.u.reserve.again = t->again;
     run_send(c, t, PAWL_OP_RESERVE);
 }
@@ -203,6 +233,14 @@ static void reserve(core *c, core_task *t)
 static bool late(const core *c, const core_task *t)
 {
     return c->now.mono_us >= t->until_mono_us && !(CANARY(LATE_START) && t->until_mono_us > 0);
+}
+
+/* The claim that brings a slot, its answer and a START each take their time: how much longer than it was given the right to start must
+ * be for that. */
+static int64_t grace(const core *c, const gate_told *told)
+{
+    int64_t missing = 3 * (c->now.mono_us - told->sent_us) + HASTE_US - (told->until_us - told->slot_us);
+    return missing <= 0 || CANARY(GRACE_MISSING) ? 0 : missing < NEAR_US ? missing : NEAR_US;
 }
 
 /* The store's time as ours: see above. */
@@ -213,8 +251,9 @@ static void set_slot(core *c, core_task *t, const gate_told *told)
     t->slot_us = told->slot_us;
     t->epoch = told->epoch;
     t->slot_mono_us = c->now.mono_us + (ahead > 0 ? ahead + ahead / 1024 : 0);
-    t->until_mono_us = told->until_us == INT64_MAX ? INT64_MAX : told->sent_us + (told->until_us - told->store_now_us);
-    if (told->until_us == 0) t->until_mono_us = 0;
+    t->until_mono_us = told->until_us;
+    if (told->until_us != 0 && told->until_us != INT64_MAX)
+        t->until_mono_us = told->sent_us + (told->until_us - told->store_now_us) + grace(c, told);
 }
 
 /* It has just been adopted and stands among the ready. */
@@ -222,7 +261,13 @@ void gate_adopt(core *c, core_task *t, const gate_told *told)
 {
     const handler *h = &c->handlers[t->handler];
     bool own = h->limit.limiter || h->rule >= 0;
-    if (key_of(c, t).len == 0 || (!told->limited && !own)) return;
+    if (!told->limited && !own) return;
+    if (!ask_key(c, t)) {
+        run_unready(c, t);
+        run_release(c, t, PAWL_SECOND, 0);
+        return;
+    }
+    if (t->rate_key.len == 0) return;
     t->gate = told->limited ? GATE_SHARED : h->limit.limiter ? GATE_OWN : GATE_LOCAL;
     if (t->gate != GATE_SHARED || t->state != CORE_READY) return;
     if (told->until_us) set_slot(c, t, told);
@@ -235,7 +280,7 @@ void gate_adopt(core *c, core_task *t, const gate_told *told)
 static void refuse(core *c, core_task *t)
 {
     char name[64];
-    say_key(name, key_of(c, t));
+    say_key(name, t->rate_key);
     c->rejected++;
     run_refuse(c, t, "rate key '%s' of type '%s' has no slot in time: the next one is %lld s away", name, t->body->type,
                (long long)((t->slot_mono_us - c->now.mono_us) / PAWL_SECOND));
@@ -262,7 +307,10 @@ void gate_reserved(core *c, core_task *t, int64_t sent_us, int64_t store_now_us)
     set_slot(c, t, &told);
     switch (t->op.result) {
     case PAWL_OP_MOVED: moved(c, t, store_now_us); return;
-    case PAWL_OP_BEYOND: refuse(c, t); return;
+    case PAWL_OP_BEYOND:
+        if (t->dropped) run_cancel_unstarted(c, t);
+        else refuse(c, t);
+        return;
     case PAWL_OP_CANCELLING: run_cancel_unstarted(c, t); return;
     case PAWL_OP_DONE: break;
     default: run_gone(c, t); return; /* STALE */
@@ -272,7 +320,7 @@ void gate_reserved(core *c, core_task *t, int64_t sent_us, int64_t store_now_us)
     else if (c->mode != MODE_STARTED || q->paused) release_slot(c, t);
     else if (late(c, t)) reserve(c, t);
     else if (t->slot_mono_us > c->now.mono_us) park(c, t);
-    else run_ready_again(c, t);
+    else ready(c, t);
 }
 
 /* ---- before a worker -------------------------------------------------------------------------------------------------------------- */
@@ -313,7 +361,7 @@ static limit_verdict ask_local(core *c, core_task *t, pawl_bytes key, bool hold,
 static bool ask(core *c, core_task *t, bool hold)
 {
     const pawl_limiter *limiter = c->handlers[t->handler].limit.limiter;
-    pawl_bytes key = key_of(c, t);
+    pawl_bytes key = t->rate_key;
     bool own = t->gate == GATE_OWN;
     limit_verdict verdict = own ? ask_own(c, t, limiter, key, &t->slot_mono_us) : ask_local(c, t, key, hold, &t->slot_mono_us);
     t->slot_us = c->now.wall_us + (t->slot_mono_us - c->now.mono_us); /* for people */

@@ -145,6 +145,7 @@ static void adopt(core *c, pawl_op *op, int queue, int64_t sent_us, int64_t stor
     CHECK(t->body->id == op->out_id);
     t->fence = op->out_fence;
     t->run_at_us = op->out_run_at_us;
+    t->again = op->out_until_us == 0; /* it had a slot, if it needed one */
     run_adopt(c, t, queue, &told);
 }
 

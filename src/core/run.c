@@ -44,6 +44,7 @@ void core_task_free(core *c, core_task *t)
 {
     pawl_body_free(c->allocator, t->body);
     alloc_free(c->allocator, t->refusal);
+    alloc_free(c->allocator, t->own_key);
     t->body = NULL;
     list_prepend(&c->free_tasks, &t->link);
     c->free_count++;
@@ -173,6 +174,7 @@ void run_release(core *c, core_task *t, int64_t delay_us, int64_t slot_us)
     t->op.u.release.delay_us = delay_us;
     t->op.u.release.slot_us = slot_us;
     t->op.u.release.epoch = t->epoch;
+    t->op.u.release.key = slot_us ? gate_told_key(t) : (pawl_bytes){0};
     t->op.u.release.run.progress = -1;
     run_send(c, t, PAWL_OP_RELEASE);
 }
@@ -180,7 +182,7 @@ void run_release(core *c, core_task *t, int64_t delay_us, int64_t slot_us)
 /* With the rate slot it has, if any. */
 static void release(core *c, core_task *t, int64_t delay_us)
 {
-    run_release(c, t, delay_us, t->gate == GATE_SHARED && t->until_mono_us > c->now.mono_us ? t->slot_us : 0);
+    run_release(c, t, delay_us, t->until_mono_us > c->now.mono_us ? gate_slot_of(t) : 0);
 }
 
 static void end_unstarted(core *c, core_task *t, pawl_state to, const char *reason, const char *error)
@@ -446,6 +448,7 @@ static void again(core *c, core_task *t, pawl_attempt_outcome how, int64_t delay
     t->op.u.release.delay_us = delay_us;
     t->op.u.release.failure = how == PAWL_ATTEMPT_RETRY || how == PAWL_ATTEMPT_TIMEOUT;
     t->op.u.release.interruption = how == PAWL_ATTEMPT_INTERRUPTED;
+    if (CANARY(SLOT_TWICE)) t->op.u.release.slot_us = gate_slot_of(t), t->op.u.release.epoch = t->epoch;
     if (CANARY(INTERRUPTION_COSTS)) t->op.u.release.failure |= t->op.u.release.interruption;
     t->op.u.release.run = execution(c, t, how, error);
     run_send(c, t, PAWL_OP_RELEASE);

@@ -62,7 +62,9 @@ gate_answer gate_take(gate_row *g, const gate_limit *l, int64_t now_us, const ga
     bool ahead = slot > now_us, far = l->r.horizon_us >= 0 && slot - now_us > l->r.horizon_us;
     if (!ask->again && ahead && (l->r.discard || far)) return GATE_BEYOND;
     if (!ahead && ask->ahead_only) return GATE_NOW;
-    if (!rate_take(&l->r, &g->tat, now_us, 1)) return GATE_BEYOND;
+    rate_instant tat = g->tat;
+    if (!rate_take(&l->r, &tat, now_us, 1)) return GATE_BEYOND;
+    if (!CANARY(RESERVE_FREE)) g->tat = tat;
     g->last_id = ahead ? ask->id : 0;
     g->last_slot_us = slot;
     return ahead ? GATE_LATER : GATE_NOW;
@@ -71,6 +73,7 @@ gate_answer gate_take(gate_row *g, const gate_limit *l, int64_t now_us, const ga
 bool gate_give_back(gate_row *g, const gate_limit *l, int64_t now_us, pawl_id id, int64_t slot_us)
 {
     if (l->paused || g->permits == 0 || !counted_by(g, l)) return false;
+    if (now_us < g->seen_us) return false; /* it stepped back: what lies ahead may have been used */
     if (slot_us == 0 && g->last_id == id) slot_us = g->last_slot_us;
     if (slot_us <= now_us) return false;
     rate_instant before = g->tat;

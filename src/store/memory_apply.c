@@ -101,20 +101,20 @@ static void store_new(change *c, pawl_op *op, mem_prep *p, bool may_lease)
     op->out_fence = t->fence;
 }
 
+/* Whose rate key only their handlers know may have another one now. */
 static bool same_gate(const pawl_body *a, const pawl_body *b)
 {
-    return a->rate_key.len == b->rate_key.len && strcmp(a->type, b->type) == 0 &&
-           (a->rate_key.len == 0 || memcmp(a->rate_key.data, b->rate_key.data, a->rate_key.len) == 0);
+    return a->rate_key.len > 0 && a->rate_key.len == b->rate_key.len && strcmp(a->type, b->type) == 0 &&
+           memcmp(a->rate_key.data, b->rate_key.data, a->rate_key.len) == 0;
 }
 
-/* A task with a slot that is given another body keeps it, if its rate key is the same. */
+/* A task with a slot that is given another body keeps it, if its rate key is the same and its time not later. */
 static void keep_slot(change *c, const pawl_op *op, mem_task *t, const pawl_body *body)
 {
-    bool keeps = mem_slot_good(t) && same_gate(t->body, body);
-    int64_t slot_us = t->run_at_us, at_us = run_at(op, c->now_us);
-    if (!keeps) mem_slot_give_back(c->m, t, c->now_us);
-    t->run_at_us = keeps && slot_us > at_us ? slot_us : at_us;
-    if (keeps && t->run_at_us != slot_us) mem_slot_clear(t);
+    int64_t at_us = run_at(op, c->now_us);
+    if (mem_slot_good(t) && same_gate(t->body, body) && t->run_at_us >= at_us) return;
+    mem_slot_give_back(c->m, t, c->now_us);
+    t->run_at_us = at_us;
 }
 
 static void update(change *c, pawl_op *op, mem_prep *p, mem_task *t)

@@ -9,7 +9,7 @@ static uint64_t hash_of(const char *type, pawl_bytes key)
 
 static bool same(const mem_scope *s, const char *type, pawl_bytes key)
 {
-    return s->key.len == key.len && memcmp(s->key.data, key.data, key.len) == 0 && strcmp(s->type, type) == 0;
+    return s->key.len == key.len && (key.len == 0 || memcmp(s->key.data, key.data, key.len) == 0) && strcmp(s->type, type) == 0;
 }
 
 static mem_scope *scope_find(const map *all, const char *type, pawl_bytes key)
@@ -141,17 +141,17 @@ void mem_slot_clear(mem_task *t)
     t->gate = NULL;
 }
 
-bool mem_slot_good(const mem_task *t) { return t->gate && t->gate->row.epoch == t->slot_epoch; }
+bool mem_slot_good(const mem_task *t) { return t->gate && (t->gate->row.epoch == t->slot_epoch || CANARY(EPOCH_IGNORED)); }
 
 int64_t mem_slot_until(const mem *m, const mem_task *t)
 {
-    const mem_limit *l = mem_slot_good(t) ? mem_limit_of(m, t->body->type, t->body->rate_key) : NULL;
+    const mem_limit *l = mem_slot_good(t) ? mem_limit_of(m, t->body->type, t->gate->scope.key) : NULL;
     return l && !l->paused ? t->run_at_us + l->limit.r.late_us : 0;
 }
 
 void mem_slot_give_back(mem *m, mem_task *t, int64_t now_us)
 {
-    pawl_bytes key = t->body->rate_key;
+    pawl_bytes key = t->gate ? t->gate->scope.key : t->body->rate_key;
     const mem_limit *l = mem_limit_of(m, t->body->type, key);
     mem_gate *g = l ? gate_find(m, t->body->type, key) : NULL;
     if (g) gate_give_back(&g->row, &l->limit, now_us, t->id, mem_slot_good(t) ? t->run_at_us : 0);

@@ -26,11 +26,11 @@ static bool want_gate(mem *m, const char *type, pawl_bytes key, mem_prep *p)
     return !mem_limit_of(m, type, key) || (p->gate = mem_gate_get(m, type, key));
 }
 
-static bool want_reserve(mem *m, const pawl_op *op, mem_prep *p)
+/* The gate of a task whose rate key may be one that only its holder knows. */
+static bool want_gate_of(mem *m, const pawl_op *op, pawl_bytes key, mem_prep *p)
 {
     const mem_task *t = mem_find_live(m, op->id);
-    if (!t) return true;
-    return want_gate(m, t->body->type, t->body->rate_key.len ? t->body->rate_key : op->u.reserve.key, p);
+    return !t || want_gate(m, t->body->type, t->body->rate_key.len ? t->body->rate_key : key, p);
 }
 
 static bool want_ending(mem *m, const pawl_op *op, const pawl_execution *run, mem_prep *p)
@@ -107,8 +107,9 @@ static bool prepare_op(mem *m, const pawl_op *op, mem_prep *p, int64_t now_us)
         if (!want_body(m, op->u.insert.body, false, p)) return false;
         return !p->body || want_gate(m, p->body->type, p->body->rate_key, p);
     case PAWL_OP_FINISH: return want_run(m, op, &op->u.finish.run, p);
-    case PAWL_OP_RELEASE: return want_run(m, op, &op->u.release.run, p) && (!op->u.release.slot_us || want_reserve(m, op, p));
-    case PAWL_OP_RESERVE: return want_reserve(m, op, p);
+    case PAWL_OP_RELEASE:
+        return want_run(m, op, &op->u.release.run, p) && (!op->u.release.slot_us || want_gate_of(m, op, op->u.release.key, p));
+    case PAWL_OP_RESERVE: return want_gate_of(m, op, op->u.reserve.key, p);
     case PAWL_OP_LIMIT:
         p->limit = mem_limit_get(m, op->u.limit.type, op->u.limit.key);
         return p->limit && want_operator(m, op, op->u.limit.type, now_us, p);

@@ -230,10 +230,11 @@ static void several_of_a_key_in_one_batch(world *w)
 {
     int64_t n = join(w, w->a);
     limit(w, "t", per_second(2));
-    pawl_claimed got[5];
     pawl_op *ops[5];
-    for (int i = 0; i < 5; i++) got[i] = lease_unslotted(w, n, (spec){.rate_key = "k"});
-    for (int i = 0; i < 5; i++) ops[i] = op_reserve(w, got[i].body->id, got[i].fence, PAWL_MINUTE);
+    for (int i = 0; i < 5; i++) {
+        pawl_claimed got = lease_unslotted(w, n, (spec){.rate_key = "k"});
+        ops[i] = op_reserve(w, got.body->id, got.fence, PAWL_MINUTE);
+    }
     apply_all(w, w->a, n, ops, 5);
     int64_t now_us = w->clock.now_us, slots[5] = {0};
     for (int i = 0; i < 5; i++) {
@@ -325,6 +326,42 @@ static void one_given_back_unstarted_keeps_its_slot(world *w)
     assert_int_equal(again.until_us, slot->out_until_us);
 }
 
+static void a_key_that_only_its_holder_knows(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", per_second(1));
+    for (int i = 0; i < 3; i++) due(w, "k");
+    pawl_claimed got = lease_unslotted(w, n, (spec){.key = "x"});
+    pawl_id id = got.body->id;
+    pawl_op *op = op_reserve(w, id, got.fence, S), *back;
+    op->u.reserve.key = pawl_str("k");
+    assert_int_equal(apply(w, w->a, n, op), PAWL_OP_MOVED);
+    advance(w, 3 * S);
+    got = lease(w, w->a, n, id);
+    assert_int_equal(got.until_us, op->out_run_at_us + S);
+    back = op_release(w, id, got.fence, -1, PAWL_ATTEMPT_NONE);
+    back->u.release.slot_us = op->out_run_at_us;
+    back->u.release.epoch = op->out_epoch;
+    back->u.release.key = pawl_str("k");
+    assert_int_equal(apply(w, w->a, n, back), PAWL_OP_DONE);
+    assert_int_equal(lease(w, w->a, n, id).until_us, op->out_run_at_us + S);
+}
+
+/* Another body may have another key. */
+static void its_slot_is_not_for_another_body(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", per_second(1));
+    for (int i = 0; i < 3; i++) due(w, "k");
+    pawl_claimed got = lease_unslotted(w, n, (spec){.key = "x"});
+    pawl_op *op = op_reserve(w, got.body->id, got.fence, S);
+    op->u.reserve.key = pawl_str("k");
+    assert_int_equal(apply(w, w->a, n, op), PAWL_OP_MOVED);
+    assert_int_equal(apply(w, w->a, 0, op_insert(w, (spec){.key = "x", .payload = "2"})), PAWL_OP_UPDATED);
+    assert_int_equal(run_at(w, got.body->id), w->clock.now_us);
+    assert_int_equal(lease(w, w->a, n, got.body->id).until_us, 0);
+}
+
 static void a_keyed_one_can_be_taken_back_until_it_starts(world *w)
 {
     int64_t n = join(w, w->a);
@@ -384,6 +421,18 @@ static void a_new_body_keeps_the_slot(world *w)
     assert_int_equal(got.until_us, now_us + 2 * S);
 }
 
+static void a_later_time_gives_it_back(world *w)
+{
+    limit(w, "t", per_second(1));
+    int64_t now_us = w->clock.now_us;
+    due(w, "k");
+    pawl_id id = insert(w, w->a, 0, (spec){.key = "x", .rate_key = "k"});
+    pawl_op *op = op_insert(w, (spec){.key = "x", .rate_key = "k", .delay_us = PAWL_HOUR});
+    assert_int_equal(apply(w, w->a, 0, op), PAWL_OP_UPDATED);
+    assert_int_equal(run_at(w, id), now_us + PAWL_HOUR);
+    assert_int_equal(run_at(w, due(w, "k")), now_us + S);
+}
+
 static void another_rate_key_drops_it(world *w)
 {
     limit(w, "t", per_second(1));
@@ -429,6 +478,22 @@ static void a_clock_that_steps_back_freezes_nobody(world *w)
     claim(w, w->a, n, (wish){.free = 9});
     assert_int_equal(w->claimed_count, 2);
     for (int i = 0; i < 2; i++) assert_int_equal(w->claimed[i].until_us, 0); /* slots of before mean nothing */
+}
+
+static void a_used_slot_is_not_given_back_by_a_clock_that_steps_back(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", per_second(1));
+    pawl_claimed got = lease_unslotted(w, n, (spec){.rate_key = "k"});
+    reserve(w, n, &got, S, PAWL_OP_DONE);
+    got = lease_unslotted(w, n, (spec){.rate_key = "k"});
+    pawl_op *slot = reserve(w, n, &got, S, PAWL_OP_DONE);
+    assert_true(slot->out_run_at_us > w->clock.now_us);
+    advance(w, S); /* it runs, and goes back */
+    apply(w, w->a, n, op_release(w, got.body->id, got.fence, PAWL_MINUTE, PAWL_ATTEMPT_SNOOZED));
+    step_wall(w, -10 * S);
+    apply(w, w->a, 0, op_cancel(w, got.body->id, NULL));
+    assert_true(run_at(w, due(w, "k")) > w->clock.now_us + S + S / 2); /* two are spent */
 }
 
 static void a_clock_that_steps_ahead_gives_one_burst(world *w)
@@ -611,13 +676,17 @@ CASES(rate_cases){
     {"rate: retries can be free", retries_can_be_free},
     {"rate: answers that take long get later slots", answers_that_take_long_get_later_slots},
     {"rate: one given back unstarted keeps its slot", one_given_back_unstarted_keeps_its_slot},
+    {"rate: a key that only its holder knows", a_key_that_only_its_holder_knows},
+    {"rate: its slot is not for another body", its_slot_is_not_for_another_body},
     {"rate: a keyed one can be taken back until it starts", a_keyed_one_can_be_taken_back_until_it_starts},
     {"rate: cancelled, the newest gives its slot back", cancelled_the_newest_gives_its_slot_back},
     {"rate: a parked one that is cancelled gives back", a_parked_one_that_is_cancelled_gives_back},
     {"rate: a new body keeps the slot", a_new_body_keeps_the_slot},
+    {"rate: a later time gives it back", a_later_time_gives_it_back},
     {"rate: another rate key drops it", another_rate_key_drops_it},
     {"rate: a late slot is told as it was", a_late_slot_is_told_as_it_was},
     {"rate: a clock that steps back freezes nobody", a_clock_that_steps_back_freezes_nobody},
+    {"rate: a used slot is not given back by a clock that steps back", a_used_slot_is_not_given_back_by_a_clock_that_steps_back},
     {"rate: a clock that steps ahead gives one burst", a_clock_that_steps_ahead_gives_one_burst},
     {"rate: the newest limit wins", the_newest_limit_wins},
     {"rate: a key of its own", a_key_of_its_own},

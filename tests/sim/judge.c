@@ -160,8 +160,6 @@ void judge_touched(judge *j, mtask *t)
 
 /* ---- calls other than batches ---------------------------------------------------------------------------------------------- */
 
-static int64_t time_of(const sim *s, int64_t store_now_us) { return s->rows ? store_now_us - WALL_BASE : s->now; }
-
 static void registered(judge *j, wire *w)
 {
     sim *s = j->sim;
@@ -206,7 +204,8 @@ static void claimed_one(judge *j, wire *w, pawl_claim *c, pawl_claimed *got)
         broken(s, "queues", "%s was claimed for another queue", trace_id(s, t->id));
     if (got->suspect != t->suspect)
         broken(s, "poison", "%s: suspect %d, should be %d", trace_id(s, t->id), got->suspect, t->suspect);
-    judge_grant(j, t, judge_node(j, c->node), got->fence, time_of(s, c->news.store_now_us));
+    judge_grant(j, t, judge_node(j, c->node), got->fence, w->began_us);
+    if (s->plan.limits) judge_right_claimed(j, t, got, w);
     t->not_started = got->not_started;
     t->solo = got->solo;
     judge_touched(j, t);
@@ -226,13 +225,13 @@ static void claimed(judge *j, wire *w, pawl_claim *c)
     }
 }
 
-static void renewed(judge *j, pawl_renewal *r)
+static void renewed(judge *j, wire *w, pawl_renewal *r)
 {
     mnode *n = judge_node(j, r->node);
     if (r->news.node_dead != n->dead)
         broken(j->sim, "one holder (2)", "a renewal says dead %d of a node that is %d", r->news.node_dead, n->dead);
     if (n->dead) return;
-    int64_t expires = time_of(j->sim, r->news.store_now_us) + n->lease_us;
+    int64_t expires = w->began_us + n->lease_us;
     if (expires > n->expires_us) n->expires_us = expires;
 }
 
@@ -264,6 +263,7 @@ static void rescued_one(judge *j, wire *w, mnode *victim, mtask *t)
     s->stats[STAT_RESCUES]++;
     s->stats[STAT_POISONED] += to == PAWL_FAILED;
     judge_move(j, t, to);
+    judge_right_drop(j, t);
     t->run_at_us = 0;
     t->fence_raised = true;
     judge_touched(j, t);
@@ -292,6 +292,7 @@ void judge_executed(wire *w)
     judge *j = w->sim->judge;
     core_call *call = &w->call;
     j->touched_count = 0;
+    j->clock_us = w->at_us;
     if (call->status != PAWL_OK) {
         judge_refused(j, w);
         return;
@@ -301,7 +302,7 @@ void judge_executed(wire *w)
     case CORE_LEAVE: left(j, call->u.leave); break;
     case CORE_APPLY: judge_applied(j, w, &call->u.batch); break;
     case CORE_CLAIM: claimed(j, w, &call->u.claim); break;
-    case CORE_RENEW: renewed(j, &call->u.renewal); break;
+    case CORE_RENEW: renewed(j, w, &call->u.renewal); break;
     case CORE_RESCUE: rescued(j, w, &call->u.rescue); break;
     default: break;
     }
@@ -348,6 +349,10 @@ void judge_final(sim *s)
             broken(s, "nothing acked is lost (1)", "ask %d was answered with a task that is not there", i);
         }
     }
+    const int64_t *n = s->stats;
+    if (n[STAT_SLOTS] != n[STAT_SLOTS_USED] + n[STAT_SLOTS_BACK] + n[STAT_SLOTS_LOST])
+        broken(s, "no slot serves twice", "%lld were taken, %lld used, %lld given back, %lld lost", (long long)n[STAT_SLOTS],
+               (long long)n[STAT_SLOTS_USED], (long long)n[STAT_SLOTS_BACK], (long long)n[STAT_SLOTS_LOST]);
     if (s->rows) return;
     pawl_arena *arena = arena_new(alloc_default(), 0);
     list_each(node, &j->tasks) compare_info(j, container_of(node, mtask, link), arena);

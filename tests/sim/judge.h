@@ -1,4 +1,5 @@
-/* The judge's model, shared by its three files: judge.c (calls), judge_batch.c (operations), judge_core.c (runs and answers). */
+/* The judge's model, shared by its four files: judge.c (calls), judge_batch.c (operations), judge_rate.c (rate limits), judge_core.c
+ * (runs and answers). */
 #ifndef SIM_JUDGE_H
 #define SIM_JUDGE_H
 
@@ -13,6 +14,15 @@ typedef struct verdict {
     int64_t fence;
     core_settled how;
 } verdict;
+
+/* What a task may start by. Times of the simulation, but told_us, which is the store's. */
+typedef struct right_to_start {
+    enum { RIGHT_NONE, RIGHT_FREE, RIGHT_SLOT } kind; /* FREE: nothing limits it */
+    bool used, any;                                   /* any: not known which */
+    int gate;
+    int64_t told_us, slot_us, until_us, grace_us, epoch; /* epoch -1: not told */
+    int era;                                             /* changes of the gate when it was taken */
+} right_to_start;
 
 typedef struct mtask {
     map_node by_id;
@@ -31,7 +41,43 @@ typedef struct mtask {
     pawl_outcome_kind ended_kind;
     unsigned ended_told; /* bits */
     verdict *verdicts;
+    right_to_start right;
+    int missed;      /* slots in a row, since no fault is left */
+    int64_t lost_us; /* a slot that it had and lost; and of which gate */
+    int lost_gate;
+    int64_t beyond_fence; /* the lease under which it was told that it has no slot in time */
 } mtask;
+
+typedef struct mlimit {
+    pawl_rate rate;
+    bool stored, paused;
+} mlimit;
+
+#define STARTS 64
+#define STEPS_MOST 64
+
+typedef struct mstart {
+    int64_t at_us, late_us; /* late: how long its right to start was */
+    int era;
+} mstart;
+
+typedef struct mstarts {
+    mstart starts[STARTS]; /* the last ones */
+    int count;
+} mstarts;
+
+typedef struct mgate {
+    bool used, unknown;
+    int permits, burst;
+    int64_t period_us;
+    int64_t low, high;       /* its TAT lies between, in 1 / permits us of the simulation */
+    int64_t seen_us;         /* when the store looked at it last */
+    int steps;               /* how many of its clock's it has seen */
+    int64_t stepped_us;      /* when it first looked after a step back */
+    int64_t epoch, epoch_us; /* and since when */
+    int changes;             /* of the limit */
+    mstarts starts;
+} mgate;
 
 typedef struct mnode {
     list link;
@@ -71,6 +117,14 @@ typedef struct judge {
     int touched_count;
     sighting sightings[NODES_MAX][SIGHTINGS_MAX];
     int sightings_count[NODES_MAX], sightings_life[NODES_MAX];
+    mlimit limits[TYPES][RATE_KEYS + 1]; /* of the type, then of its keys */
+    int64_t limits_changed_us;
+    int64_t steps[STEPS_MOST]; /* of the store's clock */
+    int64_t clock_us;          /* when the store read it for the call at hand */
+    bool mixed;                /* the batch at hand changes limits */
+    mgate gates[GATES];
+    mstarts local[NODES_MAX][GATES];
+    int local_life[NODES_MAX];
 } judge;
 
 mtask *judge_task(const judge *j, pawl_id id);
@@ -82,5 +136,18 @@ void judge_touched(judge *j, mtask *t);
 int64_t judge_held(const judge *j, int64_t node);
 void judge_applied(judge *j, wire *w, pawl_batch *b);
 void judge_refused(judge *j, wire *w);
+
+/* judge_rate.c */
+void judge_limit_put(judge *j, const pawl_op *op, const wire *w);
+void judge_right_stored(judge *j, mtask *t, const pawl_op *op, const wire *w, bool due);
+bool judge_right_kept(judge *j, const mtask *t, const pawl_op *op, int number);
+void judge_right_claimed(judge *j, mtask *t, const pawl_claimed *got, const wire *w);
+void judge_reserved(judge *j, mtask *t, pawl_op *op, const wire *w);
+void judge_right_released(judge *j, mtask *t, const pawl_op *op);
+void judge_right_told(judge *j, pawl_id id, int64_t fence, const wire *w);
+void judge_right_used(sim_node *n, mtask *t, const core_task *task);
+void judge_right_drop(judge *j, mtask *t);
+void judge_right_end(judge *j, mtask *t);
+void judge_unstarted(judge *j, mtask *t, const pawl_op *op);
 
 #endif

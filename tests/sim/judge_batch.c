@@ -25,7 +25,12 @@ static void note_committed(judge *j, int number, const pawl_op *op)
     a->out_id = op->out_id;
 }
 
-static void stored(judge *j, pawl_op *op, int number, mnode *n, int64_t now_us, int64_t at_us)
+static bool due(const pawl_op *op, int64_t now_us)
+{
+    return op->u.insert.at_us ? op->u.insert.at_us <= now_us : op->u.insert.delay_us <= 0;
+}
+
+static void stored(judge *j, pawl_op *op, int number, mnode *n, const wire *w, int64_t now_us)
 {
     sim *s = j->sim;
     item *i = &s->items[s->asks[number].item];
@@ -40,14 +45,15 @@ static void stored(judge *j, pawl_op *op, int number, mnode *n, int64_t now_us, 
     judge_touched(j, t);
     NOTE(s, NULL, "stored %t: ask %d, queue %d, key %d, fence %d, due in %u", t->id, number, t->queue, t->key, op->out_fence,
          t->run_at_us - now_us);
+    if (s->plan.limits) judge_right_stored(j, t, op, w, due(op, now_us));
     if (op->out_fence == 0) return;
     if (!op->u.insert.ask_lease) broken(s, "one holder (2)", "%s is leased at birth though nobody asked", trace_id(s, t->id));
     if (op->out_run_at_us > now_us) broken(s, "never early", "%s is leased at birth before its time", trace_id(s, t->id));
-    judge_grant(j, t, n, op->out_fence, at_us);
+    judge_grant(j, t, n, op->out_fence, w->began_us);
     s->stats[STAT_BORN]++;
 }
 
-static void updated(judge *j, pawl_op *op, int number)
+static void updated(judge *j, pawl_op *op, int number, const wire *w, int64_t now_us)
 {
     sim *s = j->sim;
     mtask *t = judge_task(j, op->out_id);
@@ -60,12 +66,15 @@ static void updated(judge *j, pawl_op *op, int number)
         t->fence_raised = true;
         s->stats[STAT_TAKEN_BACK]++;
     }
+    bool kept = judge_right_kept(j, t, op, number);
+    if (!kept) judge_right_end(j, t);
     judge_move(j, t, PAWL_PENDING);
     t->ask = number;
     t->queue = queue_index(op->u.insert.body->queue);
     t->run_at_us = op->out_run_at_us;
     t->cancel_asked = false;
-    NOTE(s, NULL, "updated %t: ask %d", t->id, number);
+    if (s->plan.limits && !kept) judge_right_stored(j, t, op, w, due(op, now_us));
+    NOTE(s, NULL, "updated %t: ask %d, due in %u%s", t->id, number, t->run_at_us - now_us, TEXT(kept ? ", with its slot" : ""));
     judge_touched(j, t);
 }
 
@@ -80,15 +89,15 @@ static void existing(judge *j, pawl_op *op, int number)
         broken(s, "keys", "ask %d was told of %s, which has nothing to do with it", number, trace_id(s, t->id));
 }
 
-static void insert_applied(judge *j, pawl_op *op, mnode *n, int64_t now_us, int64_t at_us)
+static void insert_applied(judge *j, pawl_op *op, mnode *n, const wire *w, int64_t now_us)
 {
     sim *s = j->sim;
     int number = ask_of_body(s, op->u.insert.body);
     if (number < 0) broken(s, "nothing unexpected", "a task was stored that nobody asked for");
     switch (op->result) {
     case PAWL_OP_DONE:
-    case PAWL_OP_REPLACED: stored(j, op, number, n, now_us, at_us); break;
-    case PAWL_OP_UPDATED: updated(j, op, number); break;
+    case PAWL_OP_REPLACED: stored(j, op, number, n, w, now_us); break;
+    case PAWL_OP_UPDATED: updated(j, op, number, w, now_us); break;
     case PAWL_OP_EXISTING: existing(j, op, number); break;
     case PAWL_OP_COLLISION: {
         mtask *t = judge_task(j, op->id);
@@ -152,16 +161,18 @@ static core_settled settled_as(const pawl_op *op)
     }
 }
 
-static void finish_applied(judge *j, mtask *t, pawl_op *op, int64_t now_us)
+static void finish_applied(judge *j, mtask *t, pawl_op *op, const wire *w, int64_t now_us)
 {
     check_evidence(j, t, op, op->u.finish.run.outcome, op->u.finish.to);
     if (op->u.finish.run.outcome != PAWL_ATTEMPT_NONE) {
         t->failures += op->u.finish.to == PAWL_FAILED;
         t->suspect = t->solo = false;
+    } else {
+        judge_unstarted(j, t, op);
     }
     judge_move(j, t, op->u.finish.to);
     add_verdict(j, t, op->fence, settled_as(op));
-    for (int i = 0; i < op->u.finish.spawns_count; i++) insert_applied(j, &op->u.finish.spawns[i], NULL, now_us, 0);
+    for (int i = 0; i < op->u.finish.spawns_count; i++) insert_applied(j, &op->u.finish.spawns[i], NULL, w, now_us);
 }
 
 static void check_counts(judge *j, const mtask *t, const pawl_op *op)
@@ -189,7 +200,8 @@ static void release_applied(judge *j, mtask *t, pawl_op *op)
     if (most && t->failures >= most && op->u.release.failure) {
         broken(s, "attempts are counted", "%s is tried again after %d failures of %d", trace_id(s, t->id), t->failures, most);
     }
-    if (op->u.release.delay_us >= 0 && !t->cancel_asked) t->run_at_us = op->out_run_at_us;
+    judge_right_released(j, t, op);
+    if ((op->u.release.delay_us >= 0 || op->u.release.slot_us) && !t->cancel_asked) t->run_at_us = op->out_run_at_us;
     judge_move(j, t, t->cancel_asked ? PAWL_CANCELLED : PAWL_PENDING);
     add_verdict(j, t, op->fence, t->cancel_asked ? CORE_SETTLED_CANCELLED : settled_as(op));
 }
@@ -205,9 +217,9 @@ static void start_applied(judge *j, mtask *t, pawl_op *op)
     t->marked |= op->u.start.mark;
 }
 
-static void by_fence(judge *j, pawl_op *op, int64_t now_us)
+static void by_fence(judge *j, pawl_op *op, const wire *w, int64_t now_us)
 {
-    static const char *const names[] = {"", "insert", "start", "finish", "release", "progress"};
+    static const char *const names[] = {"", "insert", "start", "finish", "release", "progress", "", "", "", "", "reserve"};
     sim *s = j->sim;
     mtask *t = judge_task(j, op->id);
     bool good = leased_under(t, op);
@@ -220,8 +232,9 @@ static void by_fence(judge *j, pawl_op *op, int64_t now_us)
     if (t) judge_touched(j, t);
     if (!good) return;
     if (op->kind == PAWL_OP_START) start_applied(j, t, op);
-    if (op->kind == PAWL_OP_FINISH) finish_applied(j, t, op, now_us);
+    if (op->kind == PAWL_OP_FINISH) finish_applied(j, t, op, w, now_us);
     if (op->kind == PAWL_OP_RELEASE) release_applied(j, t, op);
+    if (op->kind == PAWL_OP_RESERVE) judge_reserved(j, t, op, w);
 }
 
 /* ---- what people do -------------------------------------------------------------------------------------------------------- */
@@ -241,10 +254,11 @@ static void cancel_applied(judge *j, pawl_op *op)
     if (started) return;
     t->fence_raised |= t->state == PAWL_LEASED;
     s->stats[STAT_TAKEN_BACK] += t->state == PAWL_LEASED;
+    judge_right_end(j, t);
     judge_move(j, t, PAWL_CANCELLED);
 }
 
-static void retry_applied(judge *j, pawl_op *op, int64_t now_us)
+static void retry_applied(judge *j, pawl_op *op, const wire *w, int64_t now_us)
 {
     sim *s = j->sim;
     mtask *old = judge_task(j, op->id);
@@ -258,19 +272,23 @@ static void retry_applied(judge *j, pawl_op *op, int64_t now_us)
     mtask *t = judge_add_task(j, op->out_id, old->ask);
     t->queue = old->queue;
     t->run_at_us = op->out_run_at_us ? op->out_run_at_us : now_us;
+    if (s->plan.limits) judge_right_stored(j, t, op, w, true);
     judge_touched(j, t);
 }
 
-static void operation_applied(judge *j, pawl_op *op, mnode *n, int64_t now_us, int64_t at_us)
+static void operation_applied(judge *j, pawl_op *op, mnode *n, const wire *w, int64_t now_us)
 {
     sim *s = j->sim;
     if (op->kind == PAWL_OP_INSERT) {
-        insert_applied(j, op, n, now_us, at_us);
-    } else if (op->kind <= PAWL_OP_PROGRESS) {
-        by_fence(j, op, now_us);
+        insert_applied(j, op, n, w, now_us);
+    } else if (op->kind <= PAWL_OP_PROGRESS || op->kind == PAWL_OP_RESERVE) {
+        by_fence(j, op, w, now_us);
+    } else if (op->kind == PAWL_OP_LIMIT && op->u.limit.initial) {
+        judge_limit_put(j, op, w);
     } else {
         if (op->kind == PAWL_OP_CANCEL) cancel_applied(j, op);
-        if (op->kind == PAWL_OP_RETRY) retry_applied(j, op, now_us);
+        if (op->kind == PAWL_OP_RETRY) retry_applied(j, op, w, now_us);
+        if (op->kind == PAWL_OP_LIMIT) judge_limit_put(j, op, w);
         if (op->kind == PAWL_OP_QUEUE) {
             NOTE(s, NULL, "queue %s: pause %d", TEXT(queue_names[queue_index(op->u.queue.queue)]), op->u.queue.pause);
             j->paused[queue_index(op->u.queue.queue)] = op->u.queue.pause;
@@ -337,8 +355,9 @@ void judge_applied(judge *j, wire *w, pawl_batch *b)
         keep_results(j, r, b);
     }
     NOTE(s, NULL, "applied %d", w->serial);
-    for (int i = 0; i < b->count; i++)
-        operation_applied(j, b->ops[i], n, b->store_now_us, s->rows ? b->store_now_us - WALL_BASE : s->now);
+    j->mixed = false;
+    for (int i = 0; i < b->count; i++) j->mixed |= b->ops[i]->kind == PAWL_OP_LIMIT && b->count > 1;
+    for (int i = 0; i < b->count; i++) operation_applied(j, b->ops[i], n, w, b->store_now_us);
 }
 
 /* The store would not do it. Right only for a copy that came too late. */

@@ -9,7 +9,7 @@ static const char *key_of(const judge *j, const pawl_op *op)
     if (op->kind == PAWL_OP_INSERT) return op->u.insert.body->key;
     bool unknown =
         op->kind == PAWL_OP_RELEASE && op->u.release.run.outcome == PAWL_ATTEMPT_NONE; /* perhaps it never saw the body */
-    mtask *t = op->kind <= PAWL_OP_PROGRESS && !unknown ? judge_task(j, op->id) : NULL;
+    mtask *t = (op->kind <= PAWL_OP_PROGRESS || op->kind == PAWL_OP_RESERVE) && !unknown ? judge_task(j, op->id) : NULL;
     return t && t->key >= 0 ? key_names[t->key] : NULL;
 }
 
@@ -20,6 +20,7 @@ static bool same(const judge *j, const pawl_op *a, const pawl_op *b)
 {
     const char *ka = key_of(j, a), *kb = key_of(j, b);
     if (a->kind == PAWL_OP_QUEUE && b->kind == PAWL_OP_QUEUE) return strcmp(a->u.queue.queue, b->u.queue.queue) == 0;
+    if (a->kind == PAWL_OP_LIMIT && b->kind == PAWL_OP_LIMIT) return strcmp(a->u.limit.type, b->u.limit.type) == 0;
     if (a->id && a->id == b->id) return !fresh(a) && !fresh(b);
     return ka && kb && strcmp(ka, kb) == 0;
 }
@@ -121,8 +122,23 @@ static void look_for_pauses(sim_node *n, const pawl_claim *c)
     }
 }
 
+/* Slots that a node hears of. */
+static void look_for_slots(sim_node *n, const wire *w)
+{
+    judge *j = n->sim->judge;
+    const pawl_claim *c = w->call.kind == CORE_CLAIM ? &w->call.u.claim : NULL;
+    const pawl_batch *b = w->call.kind == CORE_APPLY ? &w->call.u.batch : NULL;
+    for (int i = 0; c && i < c->tasks_count; i++) judge_right_told(j, c->tasks[i].body->id, c->tasks[i].fence, w);
+    for (int i = 0; b && i < b->count; i++) {
+        const pawl_op *op = b->ops[i];
+        if (op->kind == PAWL_OP_RESERVE) judge_right_told(j, op->id, op->fence, w);
+        if (op->kind == PAWL_OP_INSERT && op->out_fence) judge_right_told(j, op->out_id, op->out_fence, w);
+    }
+}
+
 void judge_delivered(sim_node *n, const wire *w)
 {
+    if (n->sim->plan.limits) look_for_slots(n, w);
     bool renewal = w->call.kind == CORE_RENEW;
     if (w->call.kind == CORE_CLAIM) look_for_pauses(n, &w->call.u.claim);
     const pawl_news *news = renewal ? &w->call.u.renewal.news : w->call.kind == CORE_CLAIM ? &w->call.u.claim.news : NULL;
@@ -196,6 +212,7 @@ void judge_run(sim_node *n, core_task *task)
     if (ask_of_body(s, task->body) != t->ask) broken(s, "keys", "%s runs with a body that was replaced", trace_id(s, t->id));
     check_overlap(n, t);
     check_suspects(n, t);
+    judge_right_used(n, t, task);
     t->started_fence = task->fence;
 }
 

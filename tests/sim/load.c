@@ -44,6 +44,7 @@ static int new_item(sim *s)
     if (s->plan.theme == THEME_GREEDY && i->delay_us) i->delay_us = GREEDY_US - s->plan.latency_us;
     if (chance(s, 300)) i->max_attempts = (int)between(s, 1, 4);
     if (chance(s, s->plan.timeouts)) i->timeout_us = between(s, 5 * PAWL_MILLISECOND, s->plan.lease_us);
+    limits_item(s, i);
     return s->items_count++;
 }
 
@@ -60,6 +61,7 @@ int ask_of_by(const char *by) { return by && strncmp(by, "ask ", 4) == 0 ? atoi(
 static pawl_body body_of(sim *s, int number, char payload[16])
 {
     const item *i = &s->items[s->asks[number].item];
+    const char *rate_key = i->rate_key >= 0 && !i->told ? rate_key_names[i->rate_key] : NULL;
     snprintf(payload, 16, "%d", number);
     return (pawl_body){.id = s->asks[number].id,
                        .type = type_names[i->type],
@@ -68,6 +70,7 @@ static pawl_body body_of(sim *s, int number, char payload[16])
                        .key = i->key >= 0 ? key_names[i->key] : NULL,
                        .content_type = "application/json",
                        .payload = {payload, strlen(payload)},
+                       .rate_key = {rate_key, rate_key ? strlen(rate_key) : 0},
                        .priority = i->priority,
                        .max_attempts = i->max_attempts,
                        .timeout_us = i->timeout_us};
@@ -110,6 +113,7 @@ static void fill_op(sim_node *n, pawl_op *op, int number)
         op->u.queue.queue = queue_names[a->queue];
         op->u.queue.pause = a->pause;
     }
+    if (a->kind == PAWL_OP_LIMIT) limits_fill(s, op, a);
 }
 
 static void submit(sim_node *n, const int *asks, int count)
@@ -132,7 +136,7 @@ static void submit(sim_node *n, const int *asks, int count)
     list_append(&n->requests, &r->link);
     s->open_requests++;
     const ask *a = &s->asks[asks[0]];
-    static const char *const kinds[] = {"", "insert", "", "", "", "", "cancel", "retry", "ack", "queue"};
+    static const char *const kinds[] = {"", "insert", "", "", "", "", "cancel", "retry", "ack", "queue", "", "limit"};
     NOTE(s, n, "ask %d: %s %t (%d in all)%s%s", asks[0], TEXT(kinds[a->kind]), a->id, count, TEXT(a->pause ? " pause" : ""),
          TEXT(a->kind == PAWL_OP_INSERT && s->items[a->item].poison ? " poison" : ""));
     if (chance(s, s->plan.give_ups)) sim_at(s, spread(s, s->plan.latency_us * 2), n, give_up, r, 0);
@@ -229,9 +233,13 @@ static void want_something(sim *s, void *arg, int64_t number)
     (void)arg, (void)number;
     sim_node *n = some_node(s, false);
     if (!n || s->phase != PHASE_CHAOS) return;
-    pawl_id id = judge_some_task(s);
+    pawl_id id = judge_some_task(s), waiting = s->plan.limits && chance(s, 500) ? judge_waiting_task(s) : 0;
+    if (waiting) id = waiting;
     if (chance(s, s->plan.pauses)) {
         pause_or_resume(s, n);
+    } else if (chance(s, s->plan.limit_changes)) {
+        int change = new_ask(s, limits_ask(s));
+        submit(n, &change, 1);
     } else if (id && chance(s, s->plan.cancels)) {
         int cancel = new_ask(s, (ask){.kind = PAWL_OP_CANCEL, .id = id});
         submit(n, &cancel, 1);
@@ -270,9 +278,29 @@ static void resume_queues(sim *s, void *arg, int64_t number)
         submit(n, &resume, 1);
         n = some_node(s, true);
     }
+    for (int i = 0; n && i < TYPES * (RATE_KEYS + 1); i++) {
+        ask put = {.kind = PAWL_OP_LIMIT, .type = i / (RATE_KEYS + 1), .rate_key = i % (RATE_KEYS + 1) - 1};
+        if (!judge_paused_limit(s, put.type, put.rate_key, &put.rate)) continue;
+        int resume = new_ask(s, put);
+        submit(n, &resume, 1);
+        n = some_node(s, true);
+    }
 }
 
 void load_heal(sim *s) { sim_at(s, 5 * PAWL_SECOND, NULL, resume_queues, NULL, 0); }
+
+/* A limit is paused, and one waits for it that is due. */
+static void idle_limit(sim *s)
+{
+    sim_node *n = some_node(s, true);
+    int third = new_item(s);
+    s->items[third] = (item){.queue = s->plan.queues - 1, .key = -1, .rate_key = 0};
+    int pause = new_ask(s, (ask){.kind = PAWL_OP_LIMIT, .rate_key = 0, .pause = true});
+    int waits = new_ask(s, (ask){.kind = PAWL_OP_INSERT, .item = third});
+    if (n) submit(n, &pause, 1);
+    n = some_node(s, true);
+    if (n) submit(n, &waits, 1);
+}
 
 /* Work that nobody may run yet: something due in a paused queue, something for much later. */
 void load_idle_work(sim *s)
@@ -280,12 +308,13 @@ void load_idle_work(sim *s)
     sim_node *n = some_node(s, true);
     if (!n) return;
     int pause = new_ask(s, (ask){.kind = PAWL_OP_QUEUE, .queue = 0, .pause = true}), first = new_item(s), second = new_item(s);
-    s->items[first] = (item){.queue = 0, .key = -1};
-    s->items[second] = (item){.queue = 1, .key = -1, .delay_us = PAWL_HOUR};
+    s->items[first] = (item){.queue = 0, .key = -1, .rate_key = -1};
+    s->items[second] = (item){.queue = 1, .key = -1, .rate_key = -1, .delay_us = PAWL_HOUR};
     int asks[] = {new_ask(s, (ask){.kind = PAWL_OP_INSERT, .item = first}),
                   new_ask(s, (ask){.kind = PAWL_OP_INSERT, .item = second})};
     submit(n, &pause, 1);
     submit(n, asks, 2);
+    if (s->plan.limits) idle_limit(s);
 }
 
 /* ---- runs ------------------------------------------------------------------------------------------------------------------ */
@@ -471,6 +500,11 @@ void load_settled(sim_node *n, core_task *t, core_settled how)
 {
     static const char *const hows[] = {"", "succeeded", "failed", "retry", "snoozed", "cancelled", "released", "lost"};
     sim_run *run = t->run;
+    if (!run) {
+        judge_refused_run(n, t, how);
+        core_task_free(n->core, t);
+        return;
+    }
     NOTE(n->sim, n, "run of %t fence %d settled: %s", run->id, run->fence, TEXT(hows[how]));
     judge_settled(n, run, how);
     list_remove(&run->link);

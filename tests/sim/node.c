@@ -111,14 +111,17 @@ static void add_handlers(sim_node *n, bool all)
     sim *s = n->sim;
     n->any_type = all || chance(s, 300);
     n->types = 0;
+    memset(n->local, 0, sizeof n->local);
     for (int t = 0; t < TYPES; t++) {
         if (!all && !s->plan.alike && !chance(s, 700)) continue;
         n->types |= 1u << t;
         core_handler_config config = {
             .type = type_names[t], .queue = queue_names[t % QUEUES], .policy = random_policy(s), .handler = n};
+        limits_handler(n, t, &config);
         if (core_add_handler(n->core, &config)) broken(s, "a core is made", "core_add_handler failed");
     }
     core_handler_config wild = {.type = "*", .policy = random_policy(s), .handler = n};
+    limits_handler(n, -1, &wild);
     if (n->any_type && core_add_handler(n->core, &wild)) broken(s, "a core is made", "core_add_handler failed");
 }
 
@@ -126,6 +129,7 @@ static void make_core(sim_node *n, bool all)
 {
     sim *s = n->sim;
     n->lease_us = chance(s, 700) ? s->plan.lease_us : between(s, 750 * PAWL_MILLISECOND, s->plan.lease_us * 2);
+    if (n->lease_us < 30 * s->plan.latency_us) n->lease_us = 30 * s->plan.latency_us;
     n->one_shot = !all && s->plan.one_shots && chance(s, 300);
     core_config config = {
         .allocator = &n->allocator,
@@ -138,6 +142,7 @@ static void make_core(sim_node *n, bool all)
         .retention = {-1, -1, -1, -1, -1, -1, 0, 0, 0, false, 0},
         .node_name = "sim",
         .pid = n->index * 1000 + n->life,
+        .parked_max = s->plan.parked_max,
         .surplus = s->plan.surplus ? 4 : 0,
         .batch_ops = s->plan.tiny_batches ? (int)between(s, 1, 6) : 0,
     };

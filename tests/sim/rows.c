@@ -287,6 +287,12 @@ bool rowtx_lock(tx *t, row *r, bool exclusive)
     return l->granted || wait_for_lock(t, l);
 }
 
+bool rowtx_holds(const tx *t, const row *r)
+{
+    const row_lock *held = lock_of(t, r);
+    return held && held->granted && held->exclusive;
+}
+
 bool tx_try_lock(tx *t, row *r)
 {
     row_lock *held = lock_of(t, r);
@@ -369,6 +375,10 @@ void rowtx_start(rows *db, wire *w, rowtx_body body, void *arg)
     t->db = db;
     t->wire = w;
     t->now_us = store_wall(db->sim);
+    t->alive_us = WALL_BASE + db->sim->now;
+    w->began_us = w->at_us = db->sim->now;
+    w->shift_us = db->sim->wall_shift;
+    w->clock_steps = db->sim->clock_steps;
     t->body = body;
     t->arg = arg;
     list_init(&t->locks);

@@ -10,9 +10,21 @@
 #define SIM_ROWS_H
 
 #include "sim.h"
+#include "store/gate.h"
 
 /* In the contract's lock order. */
-typedef enum row_table { ROW_LIFE = 1, ROW_RECEIPT, ROW_QUEUE, ROW_KEY, ROW_TASK, ROW_HEART, ROW_NUMBERS, ROW_TABLES } row_table;
+typedef enum row_table {
+    ROW_LIFE = 1,
+    ROW_RECEIPT,
+    ROW_LIMIT,
+    ROW_GATE,
+    ROW_QUEUE,
+    ROW_KEY,
+    ROW_TASK,
+    ROW_HEART,
+    ROW_NUMBERS,
+    ROW_TABLES
+} row_table;
 
 #define NUMBERS_MAX 24
 
@@ -31,6 +43,13 @@ typedef union row_data {
         const pawl_op *results; /* copies of the operations, with their answers */
     } receipt;
     struct {
+        pawl_rate rate;
+        bool stored, paused;
+    } limit;
+    struct {
+        gate_row row;
+    } gate;
+    struct {
         bool paused;
     } queue;
     struct {
@@ -43,6 +62,8 @@ typedef union row_data {
         int runs, failures, rescues, interruptions, counted;
         bool not_started, started, marked, suspect, solo, cancel_asked;
         const char *reason;
+        struct row *gate; /* pending, with a slot of this gate at run_at */
+        int64_t slot_epoch;
     } task;
     struct {
         int64_t expires_us, renewal;
@@ -77,7 +98,8 @@ struct tx {
     list link;
     rows *db;
     wire *wire;
-    int64_t now_us; /* the store's time when it began */
+    int64_t now_us;   /* the store's time when it began, or when it had locked its gates */
+    int64_t alive_us; /* when it began, by a clock that does not step: leases are counted by it */
     list locks;
     struct row_lock *waiting;
     bool killed;
@@ -97,6 +119,7 @@ void rowtx_start(rows *db, wire *w, rowtx_body body, void *arg);
 /* These return false when the transaction was killed: roll back and return. */
 bool rowtx_step(tx *t); /* others may do something now */
 bool rowtx_lock(tx *t, row *r, bool exclusive);
+bool rowtx_holds(const tx *t, const row *r);           /* exclusively */
 bool tx_try_lock(tx *t, row *r);                       /* exclusively, or not at all: SKIP LOCKED. false says nothing more */
 const row_data *rowtx_read(const tx *t, const row *r); /* valid until the next step */
 row_data *rowtx_write(tx *t, row *r);                  /* it holds the row exclusively */

@@ -1,6 +1,6 @@
 /* The store contract (pawl/store.h) the way a database server would carry it out: every call is one transaction, every
- * statement of it a step of its own, locks in the contract's order: life, receipt, queues (they are limits), keys, tasks by
- * id, heartbeat.
+ * statement of it a step of its own, locks in the contract's order: life, receipt, limits and gates, queues (they
+ * are limits, too), keys, tasks by id, heartbeat.
  *
  * What a lock protects
  *   life row, shared    the node stays alive until this commits: leases can be granted, the heartbeat written
@@ -46,7 +46,7 @@ static void news_of_node(tx *t, pawl_news *news, const row *life)
 {
     const row_data *l = rowtx_read(t, life), *h = rowtx_read(t, rows_get(t->db, ROW_HEART, life->id, NULL));
     if (leases_of(t, life->id) == 0) return;
-    int64_t left = h->heart.expires_us - t->now_us;
+    int64_t left = h->heart.expires_us - t->alive_us;
     bool proven = l->life.dead || !l->life.session->open;
     if ((left <= 0 || proven) && news->lapsed_count < PAWL_LAPSED_MAX) {
         news->lapsed[news->lapsed_count++] = (pawl_lapsed){.node = life->id, .renewal = h->heart.renewal, .proven_dead = proven};
@@ -58,6 +58,7 @@ static void news_of_node(tx *t, pawl_news *news, const row *life)
 static bool tell_news(tx *t, pawl_news *news, int64_t node)
 {
     news->store_now_us = t->now_us;
+    news->limits_version = rowstore_of(t)->limits_version;
     news->foreign_expiry_us = -1;
     news->lapsed_count = news->cancels_count = 0;
     if (!rowtx_step(t)) return false;
@@ -111,7 +112,7 @@ bool rowstore_beat(tx *t, int64_t node, bool renewal)
 {
     row *heart = rows_get(t->db, ROW_HEART, node, NULL);
     if (!rowtx_lock(t, heart, true)) return false;
-    int64_t expires = t->now_us + rowtx_read(t, rows_get(t->db, ROW_LIFE, node, NULL))->life.lease_us;
+    int64_t expires = t->alive_us + rowtx_read(t, rows_get(t->db, ROW_LIFE, node, NULL))->life.lease_us;
     row_data *d = rowtx_write(t, heart);
     if (expires > d->heart.expires_us) d->heart.expires_us = expires;
     d->heart.renewal += renewal;
@@ -229,8 +230,11 @@ static void grant(tx *t, pawl_claim *call, int want, row *r)
     d->task.state = PAWL_LEASED;
     d->task.node = call->node;
     d->task.fence++;
-    d->task.not_started = d->task.body->key && w->got >= w->free;
+    bool limited = rowstore_limited(t, d->task.body->type);
+    int64_t until_us = rowstore_slot_until(t, d);
+    d->task.not_started = d->task.body->key && (w->got >= w->free || limited);
     d->task.marked = false;
+    d->task.gate = NULL;
     call->tasks[call->tasks_count++] = (pawl_claimed){.body = pawl_body_copy(call->allocator, d->task.body),
                                                       .fence = d->task.fence,
                                                       .run_at_us = d->task.run_at_us,
@@ -240,6 +244,9 @@ static void grant(tx *t, pawl_claim *call, int want, row *r)
                                                       .interruptions = d->task.interruptions,
                                                       .want = want,
                                                       .not_started = d->task.not_started,
+                                                      .limited = limited,
+                                                      .until_us = until_us,
+                                                      .epoch = d->task.slot_epoch,
                                                       .suspect = d->task.suspect,
                                                       .solo = d->task.solo};
     w->got++;
@@ -339,7 +346,7 @@ static bool declare_dead(tx *t, pawl_rescue *call, row *life)
     const row_data *was = rowtx_read(t, life), *heart = rowtx_read(t, rows_get(t->db, ROW_HEART, call->victim, NULL));
     bool proven = was->life.dead || !was->life.session->open;
     call->refused =
-        !was->life.exists || (!proven && (heart->heart.expires_us > t->now_us || heart->heart.renewal != call->renewal));
+        !was->life.exists || (!proven && (heart->heart.expires_us > t->alive_us || heart->heart.renewal != call->renewal));
     if (call->refused || was->life.dead) return !call->refused;
     tasks_of(t, call->victim, &count, &marked);
     row_data *d = rowtx_write(t, life);

@@ -1,4 +1,5 @@
-/* The database of mode b, shared by its two files: rowstore.c (nodes, claims, rescue) and rowstore_batch.c (operations). */
+/* The database of mode b, shared by its three files: rowstore.c (nodes, claims, rescue), rowstore_batch.c (operations) and
+ * rowstore_gate.c (rate limits). */
 #ifndef SIM_ROWSTORE_H
 #define SIM_ROWSTORE_H
 
@@ -10,6 +11,7 @@ typedef struct rowstore {
     int64_t last_node;
     int64_t last_id;
     int numbers;
+    int64_t limits_version;
     pawl_allocator forever; /* bodies live as long as the seed */
 } rowstore;
 
@@ -24,6 +26,7 @@ typedef struct lock_list {
         bool exclusive;
     } * locks;
     int count;
+    bool gates; /* some of them are */
 } lock_list;
 
 void rowstore_want_lock(lock_list *l, row *r, bool exclusive);
@@ -34,5 +37,24 @@ bool rowstore_lock_life(tx *t, int64_t node, bool *dead); /* own life row, share
 bool rowstore_beat(tx *t, int64_t node, bool renewal);    /* writes the heartbeat */
 bool rowstore_apply(tx *t, pawl_batch *b, pawl_status *status);
 void rowstore_unlease(row_data *d, pawl_state to);
+
+/* rowstore_gate.c */
+typedef struct row_taken { /* what an insert took of a budget */
+    row *gate;             /* it has a slot ahead, of this gate */
+    gate_slot slot;
+} row_taken;
+
+void rowstore_want_gates(tx *t, lock_list *l, const pawl_op *op);
+void rowstore_want_slotted(tx *t, lock_list *l, const pawl_op *op);
+bool rowstore_limited(tx *t, const char *type); /* the type, or some keys of it */
+bool rowstore_is_slotted(tx *t, const row_data *d, const pawl_op *op);
+void rowstore_slot_set(row_data *d, row *gate, const gate_slot *slot);
+int64_t rowstore_slot_until(tx *t, const row_data *d);                         /* 0: it has no slot */
+bool rowstore_take(tx *t, const pawl_body *body, bool leased, row_taken *out); /* true: it may start now */
+void rowstore_give_back(tx *t, row *r);
+bool rowstore_keep_slot(tx *t, row *r, const pawl_body *body, int64_t at_us);
+void rowstore_reserve(tx *t, row *r, pawl_op *op);
+void rowstore_release_slot(tx *t, row *r, const pawl_op *op);
+void rowstore_limit(tx *t, pawl_op *op);
 
 #endif

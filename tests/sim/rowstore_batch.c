@@ -29,8 +29,14 @@ static void put_body(tx *t, row *r, const pawl_op *op)
 /* A lease that has not started is taken back by raising its fence. */
 static void update_task(tx *t, row *r, pawl_op *op)
 {
+    row_taken taken = {.gate = NULL};
+    int64_t slot_us = rowtx_read(t, r)->task.run_at_us;
+    bool keeps = rowstore_keep_slot(t, r, op->u.insert.body, due_at(t, op));
     put_body(t, r, op);
     row_data *d = rowtx_write(t, r);
+    if (keeps) d->task.run_at_us = slot_us;
+    else if (d->task.run_at_us <= t->now_us) rowstore_take(t, d->task.body, false, &taken);
+    if (taken.gate) rowstore_slot_set(d, taken.gate, &taken.slot);
     if (d->task.state == PAWL_LEASED) d->task.fence++;
     d->task.state = PAWL_PENDING;
     d->task.node = 0;
@@ -74,9 +80,14 @@ static bool insert(tx *t, pawl_op *op, int64_t node)
     if (op->u.insert.body->key && insert_by_key(t, op, r)) return false;
     put_body(t, r, op);
     row_data *d = rowtx_write(t, r);
-    op->out_run_at_us = d->task.run_at_us;
+    row_taken taken = {.slot.until_us = INT64_MAX};
     bool due = d->task.run_at_us <= t->now_us, paused = rowtx_read(t, rowstore_queue(t, d->task.body->queue))->queue.paused;
-    d->task.state = op->u.insert.ask_lease && node && due && !paused ? PAWL_LEASED : PAWL_PENDING;
+    bool lease = op->u.insert.ask_lease && node && due && !paused, now = !due || rowstore_take(t, d->task.body, lease, &taken);
+    if (taken.gate) rowstore_slot_set(d, taken.gate, &taken.slot);
+    op->out_run_at_us = d->task.run_at_us;
+    op->out_until_us = taken.slot.until_us;
+    op->out_epoch = taken.slot.epoch;
+    d->task.state = lease && now ? PAWL_LEASED : PAWL_PENDING;
     if (d->task.state != PAWL_LEASED) return false;
     d->task.node = node;
     op->out_fence = d->task.fence = 1;
@@ -108,6 +119,7 @@ static void start(tx *t, row *r, pawl_op *op)
 static void finish(tx *t, row *r, pawl_op *op)
 {
     row_data *d = rowtx_write(t, r);
+    if (op->u.finish.run.outcome == PAWL_ATTEMPT_NONE) rowstore_give_back(t, r);
     rowstore_unlease(d, op->u.finish.to);
     d->task.reason =
         op->u.finish.reason ? strcpy(sim_alloc(t->db->sim, strlen(op->u.finish.reason) + 1), op->u.finish.reason) : NULL;
@@ -129,6 +141,7 @@ static void release(tx *t, row *r, pawl_op *op)
         d->task.runs++;
         d->task.suspect = d->task.solo = false; /* it returned: it is innocent */
     }
+    if (op->u.release.slot_us && !cancelled) rowstore_release_slot(t, r, op);
     d->task.failures += op->u.release.failure && !cancelled;
     d->task.interruptions += op->u.release.interruption && !cancelled;
     op->out_state = d->task.state;
@@ -149,6 +162,7 @@ static void cancel(tx *t, row *r, pawl_op *op)
         d->task.cancel_asked = true;
     } else {
         if (d->task.state == PAWL_LEASED) d->task.fence++;
+        rowstore_give_back(t, r);
         rowstore_unlease(d, PAWL_CANCELLED);
     }
 }
@@ -166,6 +180,8 @@ static void by_fence(tx *t, pawl_op *op)
         finish(t, r, op);
     } else if (op->kind == PAWL_OP_RELEASE) {
         release(t, r, op);
+    } else if (op->kind == PAWL_OP_RESERVE) {
+        rowstore_reserve(t, r, op);
     } else {
         op->result = PAWL_OP_DONE;
     }
@@ -180,7 +196,9 @@ static bool operate(tx *t, pawl_op *op, int64_t node)
         rowtx_write(t, rowstore_queue(t, op->u.queue.queue))->queue.paused = op->u.queue.pause;
         op->result = PAWL_OP_DONE;
         return false;
+    case PAWL_OP_LIMIT: rowstore_limit(t, op); return false;
     case PAWL_OP_START:
+    case PAWL_OP_RESERVE:
     case PAWL_OP_FINISH:
     case PAWL_OP_RELEASE:
     case PAWL_OP_PROGRESS: by_fence(t, op); return false;
@@ -231,8 +249,9 @@ static pawl_id draw_id(tx *t)
 static void want_names(tx *t, lock_list *l, pawl_op *op)
 {
     op->result = PAWL_OP_NONE;
-    op->out_id = op->out_fence = op->out_run_at_us = 0;
+    op->out_id = op->out_fence = op->out_run_at_us = op->out_until_us = op->out_epoch = 0;
     op->out_state = PAWL_STATE_NONE;
+    rowstore_want_gates(t, l, op);
     if (op->kind == PAWL_OP_QUEUE) rowstore_want_lock(l, rowstore_queue(t, op->u.queue.queue), true);
     if (op->kind == PAWL_OP_INSERT) {
         op->out_id = op->id ? op->id : draw_id(t);
@@ -246,6 +265,10 @@ static void want_names(tx *t, lock_list *l, pawl_op *op)
 static void want_tasks(tx *t, lock_list *l, pawl_op *op)
 {
     if (op->kind == PAWL_OP_QUEUE) return;
+    if (op->kind == PAWL_OP_LIMIT) {
+        rowstore_want_slotted(t, l, op);
+        return;
+    }
     rowstore_want_lock(l, rowstore_task(t, op->kind == PAWL_OP_INSERT ? op->out_id : op->id), true);
     if (op->kind == PAWL_OP_INSERT && op->u.insert.body->key) {
         pawl_id holder = rowtx_read(t, key_row(t, op->u.insert.body->key))->key.task;
@@ -254,20 +277,28 @@ static void want_tasks(tx *t, lock_list *l, pawl_op *op)
     for (int i = 0; op->kind == PAWL_OP_FINISH && i < op->u.finish.spawns_count; i++) want_tasks(t, l, &op->u.finish.spawns[i]);
 }
 
-static int locks_most(const pawl_batch *b)
+/* Six limits and gates, a queue and a key of each, or two tasks. */
+static int locks_most(const tx *t, const pawl_batch *b)
 {
     int most = 2;
     for (int i = 0; i < b->count; i++) {
-        most += 2 + (b->ops[i]->kind == PAWL_OP_FINISH ? 2 * b->ops[i]->u.finish.spawns_count : 0);
+        most += 8 + (b->ops[i]->kind == PAWL_OP_FINISH ? 8 * b->ops[i]->u.finish.spawns_count : 0);
+        if (b->ops[i]->kind == PAWL_OP_LIMIT) most += (int)t->db->tasks.count;
     }
     return most;
 }
 
 static bool operate_all(tx *t, pawl_batch *b, bool *granted)
 {
-    lock_list l = {.locks = pawl_arena_alloc(t->wire->arena, (size_t)locks_most(b) * 2 * sizeof *l.locks)};
+    lock_list l = {.locks = pawl_arena_alloc(t->wire->arena, (size_t)locks_most(t, b) * sizeof *l.locks)};
     for (int i = 0; i < b->count; i++) want_names(t, &l, b->ops[i]);
     if (!rowstore_lock_all(t, &l)) return false;
+    if (l.gates) {
+        b->store_now_us = t->now_us = store_wall(t->db->sim);
+        t->wire->at_us = t->db->sim->now;
+        t->wire->shift_us = t->db->sim->wall_shift;
+        t->wire->clock_steps = t->db->sim->clock_steps;
+    }
     for (int i = 0; i < b->count; i++) want_tasks(t, &l, b->ops[i]);
     if (!rowstore_lock_all(t, &l)) return false;
     for (int i = 0; i < b->count; i++) {
@@ -287,6 +318,7 @@ static void answer_again(pawl_batch *b, const row_data *receipt)
         to->out_id = from->out_id;
         to->out_fence = from->out_fence;
         to->out_run_at_us = from->out_run_at_us;
+        to->out_until_us = to->out_epoch = 0;
         to->out_state = from->out_state;
     }
     b->node_dead |= receipt->receipt.node_dead;

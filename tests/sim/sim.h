@@ -6,7 +6,8 @@
  *   load.c      callers and handlers: what is asked of the engine, how runs go
  *   wire.c      calls between a node and the store: delays, errors, lost answers, copies that arrive late
  *   rows.c      a tiny database: rows, locks, transactions that are interrupted between any two steps
- *   rowstore.c  the store contract on rows.c (mode b); rowstore_batch.c: its operations
+ *   rowstore.c  the store contract on rows.c (mode b); rowstore_batch.c: its operations; rowstore_gate.c: rate limits
+ *   limits.c    rate limits: which a seed has, and how they change
  *   judge.c     the model: what the store must hold and what cores may do; every promise is checked here
  *   trace.c     the history that is printed
  *
@@ -27,6 +28,8 @@
 #define QUEUES 3
 #define TYPES 4
 #define KEYS 4
+#define RATE_KEYS 3
+#define GATES (TYPES * RATE_KEYS)
 #define LANES_MAX 3
 #define WALL_BASE INT64_C(1800000000000000) /* the wall clock at virtual time 0 */
 
@@ -86,6 +89,17 @@ typedef struct plan {
     sim_theme theme;
     int timeouts;  /* of 1000 tasks */
     int no_memory; /* of 1000 allocations of a core, how many fail */
+    /* Rate limits: */
+    bool limits, local; /* there are any; each node keeps its own */
+    int hot_type;       /* of half the tasks, and limited */
+    int rate_keys;      /* in use */
+    int rate_share;     /* of 1000 tasks, how many have one */
+    int told_share;     /* and of these, how many have it from their handler */
+    int limit_changes;  /* of 1000 asks */
+    int versions;       /* of 1000 handlers, how many have another limit than most */
+    int steps;          /* of the store's clock, in the whole phase */
+    int parked_max;
+    pawl_rate rates[TYPES][2]; /* permits 0: not limited */
 } plan;
 
 /* ---- the world ------------------------------------------------------------------------------------------------------------- */
@@ -115,10 +129,12 @@ typedef struct session {
  * (or in `by`), so the judge knows it when it sees it at the store. */
 typedef struct ask {
     pawl_op_kind kind;
-    int item;   /* INSERT */
-    pawl_id id; /* INSERT: handed back after UNKNOWN, or 0; else the task */
-    int queue;  /* QUEUE */
-    bool pause;
+    int item;           /* INSERT */
+    pawl_id id;         /* INSERT: handed back after UNKNOWN, or 0; else the task */
+    int queue;          /* QUEUE */
+    bool pause;         /* QUEUE, LIMIT */
+    int type, rate_key; /* LIMIT; -1: of all keys */
+    pawl_rate rate;
     bool committed, answered, spawned;
     pawl_status status;    /* once answered */
     pawl_op_result result; /* once committed */
@@ -128,6 +144,8 @@ typedef struct ask {
 /* A task that somebody wants, however often they try. */
 typedef struct item {
     int type, queue, key; /* key -1: none */
+    int rate_key;         /* -1: none */
+    bool told;            /* by its handler, not by its body */
     int priority, max_attempts;
     int64_t delay_us, timeout_us;
     bool poison, spawned;
@@ -181,7 +199,8 @@ struct sim_node {
     list runs, requests;
     wire *calls[CORE_CALL_KINDS][LANES_MAX]; /* unanswered */
     int workers[QUEUES], capacity[QUEUES];
-    uint32_t types; /* bits */
+    uint32_t types;         /* bits */
+    pawl_rate local[TYPES]; /* limits of its own */
     bool any_type;
     int64_t lease_us;
     pawl_allocator allocator;
@@ -200,7 +219,10 @@ struct sim_node {
     X(REPLAYS, "batches answered from receipts") X(UNKNOWN, "unknown answers to callers") X(RESCUES, "leases rescued") \
     X(POISONED, "poisoned tasks") X(TAKEN_BACK, "leases taken back") X(RETURNED, "unknown leases given back") \
     X(OVERLAPS, "runs outlived by their lease") X(CRASHES, "crashes") X(SLEEPS, "sleeps") X(STOPS, "stops") \
-    X(OUTAGES, "outages") X(RECALLS, "runs recalled") X(WAITS, "lock waits") X(NUMBERS, "node numbers taken")
+    X(OUTAGES, "outages") X(RECALLS, "runs recalled") X(WAITS, "lock waits") X(NUMBERS, "node numbers taken") \
+    X(SLOTS, "rate slots taken") X(SLOTS_USED, "of them used") X(SLOTS_BACK, "given back") X(SLOTS_LOST, "lost") \
+    X(NEAR, "tasks that waited at their node") X(MOVED, "tasks that waited in the store") X(REFUSED, "tasks refused") \
+    X(LIMITED_LOCAL, "starts under a local limit") X(LIMIT_CHANGES, "limits changed") X(STEPS, "steps of the store's clock")
 /* clang-format on */
 
 typedef enum stat {
@@ -249,6 +271,7 @@ struct sim {
         int64_t args[8];
     } history[512];
     uint64_t history_count;
+    int clock_steps;
     struct block *blocks; /* of sim_alloc */
 
     int64_t stats[STATS_COUNT];
@@ -257,6 +280,7 @@ struct sim {
 extern const char *const queue_names[QUEUES];
 extern const char *const type_names[TYPES];
 extern const char *const key_names[KEYS];
+extern const char *const rate_key_names[RATE_KEYS];
 
 /* world.c */
 void world_run(uint64_t seed, bool rows, bool trace, int64_t stats[STATS_COUNT]); /* one history, from start to finish */
@@ -296,6 +320,14 @@ void load_idle_work(sim *s);
 int ask_of_body(const sim *s, const pawl_body *body); /* -1: none of ours */
 int ask_of_by(const char *by);
 
+/* limits.c */
+void limits_plan(sim *s, plan *p);
+void limits_item(sim *s, item *i);
+void limits_handler(sim_node *n, int type, core_handler_config *config); /* type -1: "*" */
+ask limits_ask(sim *s);                                                  /* a change of some limit */
+void limits_fill(const sim *s, pawl_op *op, const ask *a);
+void limits_step(sim *s); /* the store's clock steps */
+
 /* wire.c */
 void wire_send(sim_node *n, core_call *call);
 void wire_cut(sim_node *n);  /* the process is gone: answers go nowhere, some calls go on */
@@ -313,7 +345,11 @@ struct wire {
     int fate;
     bool done, answered;
     int64_t serial;
-    void *tx; /* mode b */
+    int64_t sent_us;
+    int64_t began_us;        /* its execution: leases count from here */
+    int64_t at_us, shift_us; /* when the store read its clock, and how that was off */
+    int clock_steps;         /* and how often it had stepped */
+    void *tx;                /* mode b */
     int node_index;
 };
 
@@ -342,5 +378,9 @@ bool judge_paused(const sim *s, int queue);
 void judge_final(sim *s);
 int judge_alias(const sim *s, pawl_id id); /* 0: never stored */
 pawl_id judge_some_task(sim *s);           /* 0: none yet */
+pawl_id judge_waiting_task(sim *s);        /* for its rate slot; 0: none */
+void judge_refused_run(sim_node *n, const core_task *t, core_settled how);
+void judge_stepped(sim *s, int64_t by_us);
+bool judge_paused_limit(const sim *s, int type, int rate_key, pawl_rate *rate);
 
 #endif

@@ -64,7 +64,15 @@ static void copy_op(pawl_arena *a, pawl_op *op)
         }
         break;
     }
-    case PAWL_OP_RELEASE: copy_execution(a, &op->u.release.run); break;
+    case PAWL_OP_RELEASE:
+        copy_execution(a, &op->u.release.run);
+        op->u.release.key = copy_bytes(a, op->u.release.key);
+        break;
+    case PAWL_OP_RESERVE: op->u.reserve.key = copy_bytes(a, op->u.reserve.key); break;
+    case PAWL_OP_LIMIT:
+        op->u.limit.type = pawl_arena_str(a, op->u.limit.type);
+        op->u.limit.key = copy_bytes(a, op->u.limit.key);
+        break;
     case PAWL_OP_PROGRESS: op->u.progress.text = pawl_arena_str(a, op->u.progress.text); break;
     case PAWL_OP_ACK: op->u.ack.note = pawl_arena_str(a, op->u.ack.note); break;
     case PAWL_OP_QUEUE: op->u.queue.queue = pawl_arena_str(a, op->u.queue.queue); break;
@@ -133,7 +141,10 @@ static void return_ops(pawl_op *const *from, pawl_op *const *to, int count)
         to[i]->out_id = from[i]->out_id;
         to[i]->out_fence = from[i]->out_fence;
         to[i]->out_run_at_us = from[i]->out_run_at_us;
+        to[i]->out_until_us = from[i]->out_until_us;
+        to[i]->out_epoch = from[i]->out_epoch;
         to[i]->out_state = from[i]->out_state;
+        if (from[i]->kind == PAWL_OP_LIMIT) to[i]->u.limit.more = from[i]->u.limit.more;
         if (from[i]->kind != PAWL_OP_FINISH) continue;
         for (int k = 0; k < from[i]->u.finish.spawns_count; k++) {
             return_ops(&(pawl_op *){&from[i]->u.finish.spawns[k]}, &(pawl_op *){&to[i]->u.finish.spawns[k]}, 1);
@@ -300,6 +311,9 @@ static void execute(sim *s, void *arg, int64_t number)
     } else {
         s->clock.now_us = store_wall(s);
         s->clock.boot_us = s->now + PAWL_HOUR;
+        w->began_us = w->at_us = s->now;
+        w->shift_us = s->wall_shift;
+        w->clock_steps = s->clock_steps;
         store_call(w->session->store, &w->call);
         wire_executed(w);
         wire_finished(w);
@@ -373,6 +387,7 @@ void wire_send(sim_node *n, core_call *call)
     w->life = n->life;
     w->session = n->session;
     w->original = call;
+    w->sent_us = s->now;
     w->serial = ++s->stats[STAT_CALLS];
     n->calls_made++;
     copy_call(w, call);

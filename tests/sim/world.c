@@ -190,12 +190,21 @@ static void fault_jump(sim *s, void *arg, int64_t number)
     int64_t by = between(s, -5 * PAWL_MINUTE, 5 * PAWL_MINUTE);
     sim_node *alone = s->rows ? any_node(s) : NULL;
     if (alone) alone->wall_offset_us += by;
-    else s->wall_shift += by;
+    else {
+        s->wall_shift += by;
+        judge_stepped(s, by);
+    }
     NOTE(s, alone, "the wall clock jumps by %u", by);
     for (int i = 0; i < s->plan.nodes; i++) {
         sim_node *n = &s->nodes[i];
         if (n->up && (!alone || n == alone)) sim_at(s, between(s, 0, 10000), n, clock_jumped, n, 0);
     }
+}
+
+static void fault_step(sim *s, void *arg, int64_t n)
+{
+    (void)arg, (void)n;
+    if (s->phase == PHASE_CHAOS) limits_step(s);
 }
 
 static void fault_stop(sim *s, void *arg, int64_t n)
@@ -223,6 +232,7 @@ static void plan_faults(sim *s)
     scatter(s, s->plan.jumps, fault_jump);
     scatter(s, s->plan.stops, fault_stop);
     scatter(s, s->plan.drains, fault_drain);
+    scatter(s, s->plan.steps, fault_step);
 }
 
 /* ---- the plan -------------------------------------------------------------------------------------------------------------- */
@@ -352,6 +362,7 @@ static void plan_seed(sim *s)
     plan_calls(s, p);
     plan_load(s, p);
     plan_theme(s, p);
+    limits_plan(s, p);
     NOTE(s, NULL, "plan: %d nodes, lease %u, latency %u, chaos %u, %d asks, %d lanes", p->nodes, p->lease_us, p->latency_us,
          p->chaos_us, p->asks, p->lanes);
     NOTE(s, NULL, "of 1000 calls: before %d after %d nothing %d lost %d late %d slow %d killed %d", p->before, p->after,

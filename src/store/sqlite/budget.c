@@ -198,6 +198,9 @@ bool slotted_take(tx *t, const task_row *row, slotted *out)
     if (found) {
         out->gate_id = get_int(&q);
         out->epoch = get_int(&q);
+        pawl_bytes key = get_bytes(&q);
+        out->key_len = key.len < sizeof out->key ? key.len : sizeof out->key;
+        if (key.len > 0) memcpy(out->key, key.data, out->key_len);
     }
     query_end(&q);
     if (!found) return false;
@@ -218,8 +221,8 @@ void budget_give_back(tx *t, const task_row *row)
     slotted had;
     bool good = slotted_take(t, row, &had);
     if (!budget_limited(t, row->type_id)) return;
-    pawl_body *body;
-    budget *b = budget_of(t, row->type_id, rate_key_of(t, row->id, &body));
+    pawl_body *body = NULL;
+    budget *b = budget_of(t, row->type_id, good ? (pawl_bytes){had.key, had.key_len} : rate_key_of(t, row->id, &body));
     good = good && b && b->id == had.gate_id && b->row.epoch == had.epoch;
     if (b && gate_give_back(&b->row, &b->limit, t->now_us, row->id, good ? row->run_at_us : 0)) b->dirty = true;
     pawl_body_free(t->c->allocator, body);

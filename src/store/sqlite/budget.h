@@ -2,6 +2,7 @@
 #ifndef STORE_SQLITE_BUDGET_H
 #define STORE_SQLITE_BUDGET_H
 
+#include "core/limit.h"
 #include "store/gate.h"
 #include "store/sqlite/read.h"
 
@@ -16,6 +17,8 @@ typedef struct budget { /* of one key, as this transaction knows it */
 
 typedef struct slotted {
     int64_t gate_id, epoch;
+    char key[LIMIT_KEY_MAX]; /* of the gate: perhaps one that the body does not say */
+    size_t key_len;
 } slotted;
 
 bool budget_limited(tx *t, int64_t type_id);               /* the type, or some key of it, has a limit */

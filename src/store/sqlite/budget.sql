@@ -35,7 +35,7 @@ WHERE id > ? ORDER BY id LIMIT ?;
 DELETE FROM pawl_gate WHERE id = ?;
 
 -- name: slotted_get
-SELECT gate_id, epoch FROM pawl_slotted WHERE task_id = ?;
+SELECT s.gate_id, s.epoch, g.key FROM pawl_slotted s JOIN pawl_gate g ON g.id = s.gate_id WHERE s.task_id = ?;
 
 -- name: slotted_put
 INSERT OR REPLACE INTO pawl_slotted (task_id, gate_id, epoch) VALUES (?, ?, ?);

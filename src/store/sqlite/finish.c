@@ -139,7 +139,7 @@ static void keep_slot(tx *t, const pawl_op *op, const task_row *row)
 {
     if (!op->u.release.slot_us || !budget_limited(t, row->type_id)) return;
     pawl_body *body = body_get(t->c, t->c->allocator, row->id);
-    const budget *b = body ? budget_of(t, row->type_id, body->rate_key) : NULL;
+    const budget *b = body ? budget_of(t, row->type_id, body->rate_key.len ? body->rate_key : op->u.release.key) : NULL;
     if (b) slotted_put(t, row->id, b, op->u.release.epoch);
     pawl_body_free(t->c->allocator, body);
 }

@@ -155,9 +155,10 @@ static taken take_slot(tx *t, pawl_op *op, const task_row *row, bool leased)
     return k;
 }
 
-/* The slot that a task with another body keeps, because its rate key is the same; 0: none. */
-static int64_t keeps_slot(tx *t, const task_row *row, const pawl_body *b, int64_t type_id, slotted *had)
+/* The slot that a task with another body keeps, because its rate key is the same and its time not later; 0: none. */
+static int64_t keeps_slot(tx *t, const task_row *row, const pawl_op *op, int64_t type_id, slotted *had)
 {
+    const pawl_body *b = op->u.insert.body;
     if (row->state != PAWL_PENDING || row->type_id != type_id || !budget_limited(t, type_id) || !slotted_take(t, row, had))
         return 0;
     pawl_body *old = body_get(t->c, t->c->allocator, row->id);
@@ -165,7 +166,8 @@ static int64_t keeps_slot(tx *t, const task_row *row, const pawl_body *b, int64_
                 memcmp(old->rate_key.data, b->rate_key.data, b->rate_key.len) == 0;
     const budget *at = same ? budget_of(t, type_id, b->rate_key) : NULL;
     pawl_body_free(t->c->allocator, old);
-    if (at && at->id == had->gate_id && at->row.epoch == had->epoch) return row->run_at_us;
+    bool keeps = at && at->id == had->gate_id && at->row.epoch == had->epoch && row->run_at_us >= due_at(t, op);
+    if (keeps) return row->run_at_us;
     query q = query_on(t->c, SQL_slotted_put); /* for budget_give_back */
     put_int(&q, row->id);
     put_int(&q, had->gate_id);
@@ -179,7 +181,7 @@ static void update(tx *t, pawl_op *op, key_state *k)
     const pawl_body *b = op->u.insert.body;
     task_row *row = &k->row;
     slotted had;
-    int64_t type_id = name_id(t->c, b->type), slot_us = keeps_slot(t, row, b, type_id, &had);
+    int64_t type_id = name_id(t->c, b->type), slot_us = keeps_slot(t, row, op, type_id, &had);
     if (!slot_us) budget_give_back(t, row);
     if (row->state == PAWL_LEASED) {
         task_take_back(t, row);
