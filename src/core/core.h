@@ -303,7 +303,7 @@ typedef struct core_queue_numbers {
 } core_queue_numbers;
 
 typedef struct core_numbers {
-    bool store_ok;
+    bool store_ok, store_closed;
     int64_t node, lease_left_us, store_latency_us;
     int64_t running, ready, unanswered, stuck, long_running, outcomes_waiting;
     int64_t events[PAWL_EVENT_COUNT];

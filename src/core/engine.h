@@ -14,6 +14,7 @@
 #include "base/canary.h"
 #include "base/check.h"
 #include "base/idgen.h"
+#include "core/body.h"
 #include "core/core.h"
 #include "core/task.h"
 
@@ -51,7 +52,9 @@ typedef struct queue {
     bool paused;        /* by the store's last word */
     bool hungry;        /* something may be due in the store */
     bool stirred;       /* something came up while a claim was in flight: its answer may be too old */
-    bool caught_up;     /* the last claim came back short and nothing came up since: inserts may ask for leases */
+    bool caught_up;     /* nothing is due in the store but what this node put there since: inserts may ask for leases */
+    int64_t owed;       /* how much that is at most */
+    int64_t owed_late;  /* of that, what came while a claim was in flight: its answer may not know of it */
     int64_t claimed_us; /* when the last claim was sent */
     core_timer due;     /* the next task falls due */
     int prefetch;       /* tasks beyond the workers worth holding: what it finishes in 50 ms */
@@ -116,11 +119,12 @@ struct core {
     queue *queues;
     int queues_count;
     handler *handlers;
-    int handlers_count, wildcard;     /* wildcard: index or -1 */
-    int recent_queue, recent_handler; /* found last */
-    policy *policies;                 /* handlers x queues, made at start */
-    const char **types;               /* for claims */
-    char *queues_csv, *types_csv;     /* for the registration */
+    int handlers_count, wildcard;                     /* wildcard: index or -1 */
+    int recent_queue, recent_handler;                 /* found last */
+    const char *recent_queue_name, *recent_type_name; /* by these very names; NULL between inputs, when bodies come and go */
+    policy *policies;                                 /* handlers x queues, made at start */
+    const char **types;                               /* for claims */
+    char *queues_csv, *types_csv;                     /* for the registration */
 
     /* Tasks held. */
     map tasks;
@@ -131,6 +135,7 @@ struct core {
     int running, stuck, long_running, ended;
     int marked, marked_solo; /* suspects about, and those of them that must be the only one */
     int64_t lease_seq;
+    body_moves moves; /* of tasks that were freed; done when there are no more actions */
 
     /* Operations waiting for a batch, requests waiting for room, operations in flight. */
     list task_ops, requests, parked;
@@ -158,6 +163,7 @@ struct core {
     pawl_claimed *claimed;
     int claimed_room, claim_promised;
     bool news_wanted;
+    bool closed; /* the store's gate is shut */
     int claim_tries;
     core_timer claim_timer, news_timer;
 
@@ -206,14 +212,22 @@ void engine_push(core *c); /* after every input: send what can be sent, start wh
 void engine_timer(core *c, core_timer *t, int64_t at_us);
 void engine_timer_off(core *c, core_timer *t);
 void engine_act(core *c, core_act *act, int kind);
-void engine_event(core *c, pawl_event_kind kind, const pawl_body *body, int attempt, int64_t fence, int64_t value,
-                  const char *text);
+void engine_tell(core *c, pawl_event_kind kind, const pawl_body *body, int attempt, int64_t fence, int64_t value,
+                 const char *text);
 void engine_log(core *c, pawl_level level, const char *fmt, ...) PAWL_PRINTF(3, 4);
 void engine_call(core *c, core_call *call); /* sends it */
 int64_t engine_backoff(core *c, int tries); /* 50 ms x 2^tries up to 5 s, with jitter */
 void engine_store_ok(core *c, const core_call *call);
 void engine_store_bad(core *c, const core_call *call);
 bool engine_may_run(const core *c); /* started, and the lease is good */
+
+/* Counts an event, and tells of it if anybody wants to know. */
+static inline void engine_event(core *c, pawl_event_kind kind, const pawl_body *body, int attempt, int64_t fence, int64_t value,
+                                const char *text)
+{
+    c->counts[kind]++;
+    if (c->events_wanted) engine_tell(c, kind, body, attempt, fence, value, text);
+}
 
 /* request.c */
 void request_results(core *c, core_request *r, int64_t store_now_us);
@@ -236,6 +250,7 @@ uint64_t batch_key_hash(const pawl_body *body);
 /* claim.c */
 int claim_find_queue(core *c, const char *name);                /* -1: not served here */
 int claim_find_handler(core *c, const char *type);              /* -1: unknown type */
+void claim_forget_names(core *c);                               /* an input begins or ends */
 bool claim_may_ask(core *c, const pawl_body *body, int *queue); /* may this insert ask for a lease? reserves room if so */
 void claim_asked(core *c, int queue);                           /* the answer to such an insert is here */
 void claim_pending(core *c, const char *queue, int64_t run_at_us, int64_t store_now_us); /* a task was stored for later */

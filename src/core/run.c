@@ -32,7 +32,7 @@ core_task *run_take(core *c)
     CHECK(node);
     c->free_count--;
     core_task *t = container_of(node, core_task, link);
-    memset(t, 0, sizeof *t);
+    zero(t, sizeof *t);
     t->timer.kind = TIMER_TASK;
     t->progress = -1;
     return t;
@@ -40,7 +40,7 @@ core_task *run_take(core *c)
 
 void core_task_free(core *c, core_task *t)
 {
-    pawl_body_free(c->allocator, t->body);
+    body_free(&c->moves, c->allocator, t->body);
     t->body = NULL;
     list_prepend(&c->free_tasks, &t->link);
     c->free_count++;
@@ -383,7 +383,7 @@ static pawl_execution execution(const core *c, const core_task *t, pawl_attempt_
 
 static void finish(core *c, core_task *t, pawl_state to, pawl_attempt_outcome how, const char *reason, const char *error)
 {
-    memset(&t->op.u, 0, sizeof t->op.u);
+    zero(&t->op.u, sizeof t->op.u);
     t->op.u.finish.to = to;
     t->op.u.finish.reason = reason;
     t->op.u.finish.run = execution(c, t, how, error);

@@ -57,7 +57,7 @@ static mem *mem_new(const pawl_allocator *a, const char *name)
     init_pools(m);
     init_maps(m);
     init_lists(m);
-    mem_init_trees(m);
+    mem_init_orders(m);
     return m;
 }
 
@@ -74,6 +74,7 @@ static void free_tasks(mem *m)
         }
         mem_forget(m, t);
     }
+    body_moves_done(&m->moves);
 }
 
 static void free_nodes(mem *m)
@@ -221,8 +222,6 @@ mem_node *mem_find_node(const mem *m, int64_t id)
     map_node *node = map_get(&m->nodes, (uint64_t)id);
     return node ? container_of(node, mem_node, by_id) : NULL;
 }
-
-void mem_node_named(mem_node *n) { n->names++; }
 
 void mem_node_unnamed(mem *m, mem_node *n)
 {

@@ -18,7 +18,7 @@
  *   waiting, pending, leased   `live`, a hash by id; counted in its queue; names its level
  *   pending                    level->ready[class], by (run_at, id)
  *   leased                     its node's list `leased`, or `asked` once somebody wants it cancelled
- *   finished                   aged[...], by the instant from which retention counts
+ *   finished                   aged[...], the one that finished (or was resolved) first comes first
  *
  * A level is what of one (queue, type) has one priority; levels of a kind stand in order of priority. So a claim looks at
  * the first task of each level from the most urgent on, and neither a million tasks of the future nor those of types it
@@ -37,6 +37,7 @@
 #include "base/idgen.h"
 #include "base/list.h"
 #include "base/map.h"
+#include "core/body.h"
 #include "core/task.h"
 #include "store/memory_tree.h"
 #include "store/store.h"
@@ -55,7 +56,7 @@ typedef struct mem_task mem_task;
 
 typedef struct mem_pool {
     size_t size; /* of a block */
-    struct mem_free *free;
+    struct mem_spare *free;
     size_t free_count;
     char *next; /* never used yet, in the newest slab */
     size_t next_count;
@@ -154,6 +155,7 @@ struct mem_task {
     union {
         tree_node order;
         list lease;
+        list age;
     } place;
     map_node live;
     pawl_id id;
@@ -220,16 +222,20 @@ struct mem {
     pawl_allocator allocator;
     mem_pool tasks, attempts, rows, keys, levels;
     map live, queues, kinds, by_key, nodes, receipts;
-    tree all, aged[AGES];
+    tree all;
+    list aged[AGES];
     int64_t aged_count[AGES];
     list queue_list, node_list, holding;
     list rows_by_age, logs_by_age, operators;
-    mem_level *latest; /* the level asked for last */
-    uint64_t claims;   /* wants looked at so far */
+    mem_level *latest;            /* the level asked for last */
+    body_moves moves;             /* of one call: none between calls */
+    const pawl_body *latest_body; /* while a batch is prepared: the body it was asked for */
+    uint64_t claims;              /* wants looked at so far */
     int64_t last_node;
     pawl_id last_id; /* drawn by the store */
     mem_number numbers[ID_NUMBER_MAX + 1];
     mem_minute *minutes[MINUTES];
+    mem_minute *minute; /* made ready last */
 };
 
 typedef struct mem_handle {
@@ -267,7 +273,7 @@ static inline int64_t queue_depth(const mem_queue *q) { return q->waiting + q->p
 pawl_status mem_no_memory(pawl_error *err);
 void mem_wake_others(mem_handle *h);
 mem_node *mem_find_node(const mem *m, int64_t id);
-void mem_node_named(mem_node *n);
+static inline void mem_node_named(mem_node *n) { n->names++; }
 void mem_node_unnamed(mem *m, mem_node *n);
 void mem_node_beat(mem_node *n, int64_t boot_us);
 void mem_node_die(mem *m, mem_node *n, int64_t now_us);
@@ -278,8 +284,26 @@ bool mem_node_gone(const mem_node *n); /* alive by its row, but its handle is cl
 void pool_init(mem_pool *p, size_t size);
 void pool_done(mem_pool *p, const pawl_allocator *a);
 bool pool_reserve(mem_pool *p, const pawl_allocator *a, size_t count); /* so many pool_get will succeed */
-void *pool_get(mem_pool *p);                                           /* zeroed; reserved before */
 void pool_put(mem_pool *p, void *block);
+
+typedef struct mem_spare {
+    struct mem_spare *next;
+} mem_spare;
+
+static inline void *pool_get(mem_pool *p) /* zeroed; reserved before */
+{
+    char *block = (char *)p->free;
+    if (block) {
+        p->free = p->free->next;
+        p->free_count--;
+    } else {
+        CHECK(p->next_count > 0);
+        block = p->next;
+        p->next += p->size;
+        p->next_count--;
+    }
+    return memset(block, 0, p->size);
+}
 
 /* memory_task.c */
 typedef enum mem_rank {
@@ -297,7 +321,7 @@ typedef struct mem_note { /* about a change of state */
 
 extern mem_ending mem_poisoned; /* reason "rescued_too_often"; not freed */
 
-void mem_init_trees(mem *m);
+void mem_init_orders(mem *m);
 mem_task *mem_find(const mem *m, pawl_id id);
 mem_task *mem_find_live(const mem *m, pawl_id id);
 mem_task *mem_after(const mem *m, pawl_id id, bool upwards); /* the nearest with a greater (smaller) id */
@@ -305,19 +329,20 @@ mem_task *mem_by_key(const mem *m, const char *tenant, const char *key);
 pawl_id mem_draw_id(mem *m, int64_t now_us);
 mem_task *mem_create(mem *m, pawl_id id, pawl_body *body, mem_level *level, pawl_audit audit, int64_t now_us);
 void mem_take_key(mem *m, mem_task *t);
-void mem_move(mem *m, mem_task *t, task_why why, mem_note note);
-void mem_lease(mem *m, mem_task *t, mem_node *n, task_why why, mem_note note); /* of a task that stands nowhere */
+void mem_move(mem *m, mem_task *t, task_why why, const mem_note *note);
+void mem_lease(mem *m, mem_task *t, mem_node *n, task_why why, const mem_note *note); /* of a task that stands nowhere */
 void mem_place(mem *m, mem_task *t);
 void mem_unplace(mem *m, mem_task *t);
 void mem_set_node(mem *m, mem_task *t, mem_node *n);
-void mem_take_back(mem *m, mem_task *t, mem_note note);
+void mem_take_back(mem *m, mem_task *t, const mem_note *note);
 void mem_record_run(mem *m, mem_task *t, const pawl_execution *run, mem_ending *ending, mem_log *log, bool last, int64_t now_us);
 void mem_ask_cancel(mem_task *t);
-void mem_forget(mem *m, mem_task *t); /* frees a finished task and all that hangs on it */
+void mem_forget(mem *m, mem_task *t); /* frees a finished task and all that hangs on it; body_moves_done follows */
 void mem_forget_row(mem *m, mem_row *row);
 void mem_forget_log(mem *m, mem_log *log);
 const char *mem_display(const mem_task *t, int64_t now_us, int64_t boot_us);
 static inline mem_task *task_of_order(const tree_node *node) { return container_of(node, mem_task, place.order); }
+static inline mem_task *task_of_age(const list *node) { return container_of(node, mem_task, place.age); }
 static inline mem_task *task_of_id(const tree_node *node) { return container_of(node, mem_task, by_id); }
 static inline mem_level *level_of(const tree_node *node) { return container_of(node, mem_level, by_priority); }
 
@@ -325,7 +350,7 @@ static inline mem_level *level_of(const tree_node *node) { return container_of(n
 mem_queue *mem_queue_get(mem *m, const char *name); /* makes it; NULL: no memory */
 mem_queue *mem_queue_find(const mem *m, const char *name);
 mem_kind *mem_kind_find(const mem *m, const char *queue, const char *type);
-mem_level *mem_level_get(mem *m, const char *queue, const char *type, int priority); /* used once more; NULL: no memory */
+mem_level *mem_level_get(mem *m, const pawl_body *body); /* used once more; NULL: no memory */
 void mem_level_drop(mem *m, mem_level *level);
 tree_node *mem_first_after(const tree *ready, int64_t at_us); /* the first task of a ready tree due later than that */
 
@@ -352,9 +377,8 @@ bool mem_prepare(mem *m, const pawl_batch *batch, mem_prep *preps, int64_t now_u
 void mem_unprepare(mem *m, mem_prep *preps, int count);
 
 /* memory_stats.c */
-bool mem_minute_ready(mem *m, int64_t now_us);
-mem_minute *mem_minute_of(mem *m, int64_t now_us); /* made ready before */
-void mem_count_run(mem *m, const mem_task *t, const pawl_execution *run, int64_t now_us);
+bool mem_minute_ready(mem *m, int64_t now_us); /* m->minute is the one of now_us; false: no memory */
+void mem_count_run(mem *m, const mem_task *t, const pawl_execution *run);
 pawl_status mem_stats(mem *m, int64_t window_us, int64_t now_us, int64_t boot_us, pawl_arena *arena, pawl_stats **out);
 
 /* memory_sweep.c */

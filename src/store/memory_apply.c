@@ -22,10 +22,7 @@ typedef struct member { /* an operation, perhaps of a group that is stored as a 
 } member;
 
 /* For the trail: an operation brings its own level. */
-static mem_note note_of(const change *c, const pawl_op *op, mem_rank rank, const char *detail)
-{
-    return (mem_note){.now_us = c->now_us, .audit = op->audit, .rank = rank, .detail = detail};
-}
+#define NOTE(c, op, its_rank, why) (&(mem_note){.now_us = (c)->now_us, .audit = (op)->audit, .rank = (its_rank), .detail = (why)})
 
 #define TAKE(place) take((void **)&(place))
 
@@ -72,8 +69,8 @@ static void store_new(change *c, pawl_op *op, mem_prep *p, bool may_lease)
     op->u.insert.body->id = id;
     op->u.insert.body->created_us = c->now_us;
     bool lease = may_lease && op->u.insert.ask_lease && c->node && t->run_at_us <= c->now_us && !t->kind->queue->paused;
-    if (lease) mem_lease(c->m, t, c->node, TASK_BORN_LEASED, note_of(c, op, ROW_CHANGE, NULL));
-    else mem_move(c->m, t, TASK_DISPATCHED, note_of(c, op, ROW_CHANGE, NULL));
+    if (lease) mem_lease(c->m, t, c->node, TASK_BORN_LEASED, NOTE(c, op, ROW_CHANGE, NULL));
+    else mem_move(c->m, t, TASK_DISPATCHED, NOTE(c, op, ROW_CHANGE, NULL));
     c->granted |= lease;
     answer(op, t);
     op->out_fence = t->fence;
@@ -81,7 +78,7 @@ static void store_new(change *c, pawl_op *op, mem_prep *p, bool may_lease)
 
 static void update(change *c, pawl_op *op, mem_prep *p, mem_task *t)
 {
-    if (t->state == PAWL_LEASED) mem_take_back(c->m, t, note_of(c, op, ROW_CHANGE, NULL));
+    if (t->state == PAWL_LEASED) mem_take_back(c->m, t, NOTE(c, op, ROW_CHANGE, NULL));
     mem_unplace(c->m, t);
     pawl_body *body = TAKE(p->body);
     body->id = t->id;
@@ -294,7 +291,7 @@ static void finish(change *c, pawl_op *op, mem_prep *p)
     if (op->result != PAWL_OP_DONE) return;
     if (why == TASK_EXHAUSTED && op->u.finish.run.outcome != PAWL_ATTEMPT_NONE) t->failures++;
     end_run(c, t, &op->u.finish.run, p, true);
-    mem_move(c->m, t, why, note_of(c, op, finish_rank(op), why == TASK_EXHAUSTED ? why_failed(t->ending) : NULL));
+    mem_move(c->m, t, why, NOTE(c, op, finish_rank(op), why == TASK_EXHAUSTED ? why_failed(t->ending) : NULL));
     op->out_state = (pawl_state)t->state;
     for (int i = 0; i < op->u.finish.spawns_count; i++) spawn(c, &op->u.finish.spawns[i], &p[1 + i]);
 }
@@ -315,10 +312,10 @@ static void release(change *c, pawl_op *op, mem_prep *p)
     if (!t->cancel_asked) {
         t->failures += op->u.release.failure;
         t->interruptions += op->u.release.interruption;
-        if (op->u.release.failure) mem_minute_of(c->m, c->now_us)->retried++;
+        if (op->u.release.failure) c->m->minute->retried++;
         if (op->u.release.delay_us >= 0) t->run_at_us = mem_add(c->now_us, op->u.release.delay_us);
     }
-    mem_move(c->m, t, t->cancel_asked ? TASK_CANCEL : TASK_AGAIN, note_of(c, op, release_rank(op), detail));
+    mem_move(c->m, t, t->cancel_asked ? TASK_CANCEL : TASK_AGAIN, NOTE(c, op, release_rank(op), detail));
     op->out_state = (pawl_state)t->state;
     op->out_run_at_us = t->run_at_us;
 }
@@ -352,7 +349,7 @@ static void cancel(change *c, pawl_op *op, mem_prep *p)
     }
     if (t->state == PAWL_LEASED) t->fence++;
     set_progress(c, t, -1, p);
-    mem_move(c->m, t, TASK_CANCEL, note_of(c, op, ROW_CHANGE, NULL));
+    mem_move(c->m, t, TASK_CANCEL, NOTE(c, op, ROW_CHANGE, NULL));
     op->result = PAWL_OP_DONE;
 }
 
@@ -389,7 +386,7 @@ static void retry(change *c, pawl_op *op, mem_prep *p)
     p->body->retry_of = old->id;
     mem_task *t = mem_create(c->m, id, TAKE(p->body), TAKE(p->level), op->audit, c->now_us);
     t->run_at_us = c->now_us;
-    mem_move(c->m, t, TASK_DISPATCHED, note_of(c, op, ROW_CHANGE, NULL));
+    mem_move(c->m, t, TASK_DISPATCHED, NOTE(c, op, ROW_CHANGE, NULL));
     op->result = PAWL_OP_DONE;
     op->out_id = id;
     op->out_run_at_us = t->run_at_us;

@@ -17,8 +17,8 @@ static char *put_text(char **at, const char *text)
 static bool want_body(mem *m, pawl_body *from, bool own, mem_prep *p)
 {
     if (!from || !from->type || !from->type[0] || !from->queue || !from->queue[0]) return true; /* REFUSED */
-    if (!(p->level = mem_level_get(m, from->queue, from->type, from->priority))) return false;
-    return (p->body = own ? pawl_body_copy(&m->allocator, from) : pawl_body_share(&m->allocator, from));
+    if (!(p->level = mem_level_get(m, from))) return false;
+    return (p->body = own ? pawl_body_copy(&m->allocator, from) : body_share(&m->moves, &m->allocator, from));
 }
 
 static bool want_ending(mem *m, const pawl_op *op, const pawl_execution *run, mem_prep *p)
@@ -119,8 +119,9 @@ static bool reserve(mem *m, int count, int64_t now_us)
            pool_reserve(&m->rows, a, 2 * n) && mem_minute_ready(m, now_us);
 }
 
-bool mem_prepare(mem *m, const pawl_batch *batch, mem_prep *preps, int64_t now_us)
+static bool prepare(mem *m, const pawl_batch *batch, mem_prep *preps, int64_t now_us)
 {
+    m->latest_body = NULL; /* that of the last batch may be gone */
     if (!reserve(m, mem_prep_count(batch), now_us)) return false;
     mem_prep *p = preps;
     for (int i = 0; i < batch->count; i++) {
@@ -130,6 +131,13 @@ bool mem_prepare(mem *m, const pawl_batch *batch, mem_prep *preps, int64_t now_u
             if (!prepare_op(m, &op->u.finish.spawns[k], p++, now_us)) return false;
     }
     return true;
+}
+
+bool mem_prepare(mem *m, const pawl_batch *batch, mem_prep *preps, int64_t now_us)
+{
+    bool ok = prepare(m, batch, preps, now_us);
+    body_moves_done(&m->moves);
+    return ok;
 }
 
 void mem_unprepare(mem *m, mem_prep *preps, int count)
