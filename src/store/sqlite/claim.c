@@ -262,6 +262,7 @@ static void claim_want(claiming *c)
     w->got = 0;
     w->next_due_us = 0;
     w->more = w->paused = false;
+    if ((w->paused = gate_shut(c->t))) return;
     if (!c->t->alive && !CANARY(GRANTED_AFTER_RESCUE)) return;
     int64_t queue_id = name_find(c->t->c, w->queue);
     if (!queue_id || (w->paused = tally_paused(c->t, queue_id) && !CANARY(PAUSE_UNSEEN))) return;

@@ -159,6 +159,7 @@ static void news_of_cancels(tx *t, pawl_news *news)
 void node_news(tx *t, pawl_news *news)
 {
     news->node_dead = t->node != 0 && !t->alive;
+    news->closed = gate_shut(t);
     news->store_now_us = t->now_us;
     news->foreign_expiry_us = -1;
     news->lapsed_count = news->cancels_count = 0;

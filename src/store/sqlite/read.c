@@ -119,6 +119,8 @@ static bool answer(reading *r, pawl_query *query, pawl_status *status, pawl_erro
     case PAWL_QUERY_STATS: query->stats = stats_read(r, query->window_us); return true;
     case PAWL_QUERY_NODES: nodes_read(r, query); return true;
     case PAWL_QUERY_SETTINGS: settings_read(r, query); return true;
+    case PAWL_QUERY_GATE: gate_read(r, query); return true;
+    case PAWL_QUERY_DUMP: dump_read(r, query->dump); return true;
     }
     return false;
 }

@@ -419,6 +419,10 @@ pawl_status sqlite_sweep(pawl_store *store, pawl_sweep *call, pawl_error *err)
     call->removed = call->expiring = 0;
     call->more = false;
     call->next_us = -1;
+    if (t.gate != PAWL_GATE_OPEN) { /* what a move has counted must stay */
+        call->next_us = PAWL_MINUTE;
+        return tx_abort(&t, what, err);
+    }
     s.rows = alloc_new(store_->allocator, (size_t)(s.left + 1) * sizeof *s.rows);
     if (s.rows) step(&s);
     else conn_note(t.c, SQLITE_NOMEM);
