@@ -88,6 +88,16 @@ function(pawl_postgres_test)
     endif()
 endfunction()
 
+# The same for MariaDB (tests/mysql/server.sh).
+function(pawl_mysql_test)
+    cmake_parse_arguments(arg "" "NAME;TIMEOUT" "COMMAND;LABELS;ENV" ${ARGN})
+    if(TARGET pawl_mysql)
+        pawl_script_test(NAME ${arg_NAME} COMMAND ${arg_COMMAND} LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT}
+            ENV PAWL_TEST_MYSQL_SERVER=${CMAKE_BINARY_DIR}/tests/mysql/server ${arg_ENV})
+        set_tests_properties(${arg_NAME} PROPERTIES FIXTURES_REQUIRED mysql SKIP_RETURN_CODE 77)
+    endif()
+endfunction()
+
 function(pawl_fuzz)
     cmake_parse_arguments(arg "" "NAME;CORPUS" "SOURCES;LIBS;DEFS" ${ARGN})
     set(target fuzz_${arg_NAME})

@@ -95,7 +95,8 @@ extern "C" {
     X(CORRUPT,       "the store is damaged",                                            500,    1,  0)            \
     X(UNSUPPORTED,   "not supported",                                                   501,    2,  0)            \
     X(NO_MEMORY,     "out of memory",                                                   503,   70,  1)            \
-    X(INTERNAL,      "internal error",                                                  500,   70,  0)
+    X(INTERNAL,      "internal error",                                                  500,   70,  0)            \
+    X(MOVED,         "the store is closed: its tasks are moving or have moved",         410,    8,  0)
 
 typedef enum pawl_status {
 #define X(name, text, http, exit, retryable) PAWL_##name,
@@ -397,7 +398,7 @@ typedef enum pawl_outcome_kind {
     PAWL_RUN_FAIL,
     PAWL_RUN_CANCELLED,
     PAWL_RUN_DEFERRED,
-    PAWL_RUN_COMPLETED /* pawl_complete_sqlite or pawl_complete_pg was called: the caller's transaction has the say */
+    PAWL_RUN_COMPLETED /* pawl_complete_sqlite, _pg or _mysql was called: the caller's transaction has the say */
 } pawl_outcome_kind;
 
 /* What a run returns; make it with the functions below. */
@@ -539,7 +540,7 @@ typedef struct pawl_receipt {
 
 /* Returns when the task is committed. On PAWL_UNKNOWN (the commit was sent and its answer lost) *id is set all the same;
  * dispatching again with that id is safe. A one_shot engine draws ids inside the commit, so there *id is 0: give tasks that must
- * not be doubled a key. Errors: INVALID, TOO_LARGE, FULL, UNAVAILABLE, UNKNOWN, CLOSED, MISUSE (inside a
+ * not be doubled a key. Errors: INVALID, TOO_LARGE, FULL, UNAVAILABLE, UNKNOWN, CLOSED, MOVED, MISUSE (inside a
  * write transaction of the caller's own on the same file: use pawl_dispatch_sqlite). id may be NULL. */
 PAWL_API pawl_status pawl_dispatch(pawl *p, const pawl_task *task, pawl_id *id, pawl_error *err);
 
@@ -606,6 +607,26 @@ struct pg_conn;
 
 PAWL_API pawl_status pawl_dispatch_pg(pawl *p, struct pg_conn *pg, const pawl_task *task, pawl_receipt *receipt, pawl_error *err);
 PAWL_API pawl_status pawl_complete_pg(pawl_run *run, struct pg_conn *pg, pawl_outcome *outcome, pawl_error *err);
+
+/* ---------------------------------------------------------------------------------------------------------------------------
+ * Inside the caller's own MariaDB transaction
+ *
+ * The same on `mysql:`, with the program's own MYSQL, connected to the same server and inside a transaction:
+ *
+ *     mysql_query(my, "START TRANSACTION");
+ *     ... business writes ...
+ *     pawl_dispatch_mysql(p, my, &task, &receipt, &err);
+ *     mysql_query(my, "COMMIT");
+ *     pawl_committed(p);                          // optional, as above
+ *
+ * A call that fails leaves the transaction as it was (it uses a savepoint), unless the server itself ended it, as it does after a
+ * deadlock: then the call answers UNAVAILABLE and says so.
+ */
+struct st_mysql;
+
+PAWL_API pawl_status pawl_dispatch_mysql(pawl *p, struct st_mysql *my, const pawl_task *task, pawl_receipt *receipt,
+                                         pawl_error *err);
+PAWL_API pawl_status pawl_complete_mysql(pawl_run *run, struct st_mysql *my, pawl_outcome *outcome, pawl_error *err);
 
 /* Tells the engine that the program committed tasks of its own accord. Never needed for correctness. */
 PAWL_API void pawl_committed(pawl *p);
@@ -708,7 +729,7 @@ PAWL_API pawl_status pawl_get_trail(pawl *p, pawl_id id, pawl_trail **out, pawl_
 PAWL_API void pawl_trail_free(pawl_trail *trail);
 
 /* Why is this task not running? One sentence in `text`, and a word a program can test in `code`: finished, running, long_running,
- * cancelling, stale, paused, scheduled, retrying, waiting, unserved_queue, unknown_type, capacity, starting, blocked,
+ * cancelling, stale, moved, paused, scheduled, retrying, waiting, unserved_queue, unknown_type, capacity, starting, blocked,
  * throttled, key_held. */
 typedef struct pawl_why_answer {
     char code[32];
@@ -785,6 +806,7 @@ typedef struct pawl_stats {
     int64_t wait_p50_us, wait_p99_us, run_p50_us, run_p99_us;           /* in the window, within a factor of 1.5 */
     int64_t window_us;
     int64_t now_us;
+    const char *closed; /* why the store takes no tasks: they move to another one, or have moved (see pawl_move); NULL: it does */
 } pawl_stats;
 
 /* window_us: how far to look back, in whole minutes; 0 = one hour. */
@@ -863,7 +885,7 @@ PAWL_API pawl_status pawl_resume_limit(pawl *p, const char *type, pawl_bytes key
     X(LEASE_LOST, "lease_lost") X(PAUSED, "paused") X(RESUMED, "resumed")       \
     X(STORE_DOWN, "store_down") X(STORE_UP, "store_up") X(NODE_STARTED, "node_started") \
     X(NODE_STOPPED, "node_stopped") X(UNKNOWN_TYPE, "unknown_type") X(LONG_RUNNING, "long_running") \
-    X(DEFERRED, "deferred") X(RATE_OPEN, "rate_open") X(LIMITS_CHANGED, "limits_changed")
+    X(STORE_CLOSED, "store_closed") X(DEFERRED, "deferred") X(RATE_OPEN, "rate_open") X(LIMITS_CHANGED, "limits_changed")
 
 typedef enum pawl_event_kind {
     PAWL_EVENT_NONE = 0,
@@ -904,6 +926,7 @@ PAWL_API void pawl_unsubscribe(pawl_subscription *s);
  */
 typedef struct pawl_health {
     bool started, store_ok, healthy;
+    bool store_closed;        /* its tasks are moving to another store, or have moved: see pawl_move */
     int64_t store_latency_us; /* of the last commit */
     int64_t loop_lag_us;      /* how late the engine's thread is; large = stuck */
     int64_t lease_left_us;    /* 0: holds no lease */
@@ -980,6 +1003,90 @@ typedef struct pawl_checkup {
  * is gone afterwards. A store that exists but cannot be used is a finding; NOT_FOUND: there is none. */
 PAWL_API pawl_status pawl_examine(const pawl_options *options, pawl_checkup **out, pawl_error *err);
 PAWL_API void pawl_checkup_free(pawl_checkup *checkup);
+
+/* ---------------------------------------------------------------------------------------------------------------------------
+ * Moving to another store
+ *
+ * All tasks of one store go to another, empty one, of any kind: live ones, schedules, history, statistics. Nodes go on working on the
+ * first while history is copied; then it is closed, what runs there comes to its end, and the rest follows. Counts and sums of ids
+ * are compared before the second store is opened. A closed store refuses dispatches with MOVED and says where the tasks went.
+ *
+ * Whoever is killed on the way is started again with the same two stores and goes on from where it came to. See docs/moving.md.
+ */
+typedef struct pawl_move_progress {
+    const char *phase;   /* "counting", "history", "waiting", "rest", "statistics", "checking" */
+    int64_t done, total; /* tasks copied; tasks that were there when it began */
+    const char *waiting; /* "waiting": for whom, a sentence; else NULL */
+} pawl_move_progress;
+
+/* Called now and then; false stops the move (CONFLICT): it can be taken up again. */
+typedef bool (*pawl_move_fn)(void *ctx, const pawl_move_progress *progress);
+
+typedef struct pawl_move_options {
+    const char *from, *to; /* URLs; `to` is made if need be, and must hold no tasks */
+    const char *by;        /* names the person; may be NULL */
+    int64_t grace_us;      /* how long what runs may take to end; then TIMEOUT, and the first store stays closed; 0 = no limit */
+    bool abort;            /* give a move up instead: the first store is opened again, the second emptied */
+    bool lost;             /* with abort: the second store is gone for good */
+    pawl_move_fn progress; /* may be NULL */
+    void *ctx;
+    pawl_allocator allocator; /* zero = malloc */
+} pawl_move_options;
+
+typedef struct pawl_move_report {
+    int64_t tasks;                                 /* at the second store */
+    int64_t pending, succeeded, failed, cancelled; /* of them; pending: whatever is not finished */
+    int64_t copied;                                /* by this call */
+    bool resumed;                                  /* it had been begun before */
+} pawl_move_report;
+
+/* Moves, or goes on with a move. Errors: CONFLICT (the second store holds tasks, another move is under way, ...), TIMEOUT, UNSUPPORTED,
+ * CORRUPT (the counts differ in the end: nothing is lost, the first store has everything), and those of both stores. `report` may be
+ * NULL. */
+PAWL_API pawl_status pawl_move(const pawl_move_options *options, pawl_move_report *report, pawl_error *err);
+
+/* Tasks as text: one JSON object a line, between a header and an end that has count and sum. docs/export-format.md describes it. */
+typedef bool (*pawl_write_fn)(void *ctx, const void *data, size_t n); /* false: it cannot be written; the export stops */
+typedef int64_t (*pawl_read_fn)(void *ctx, void *room,
+                                size_t most); /* bytes that were read; 0: the end; -1: they cannot be read */
+
+typedef struct pawl_export_options {
+    const char *store;  /* as in pawl_options */
+    const char *states; /* comma-separated names of states; NULL = all */
+    pawl_write_fn write;
+    void *write_ctx;
+    pawl_move_fn progress; /* may be NULL */
+    void *ctx;
+    pawl_allocator allocator; /* zero = malloc */
+} pawl_export_options;
+
+/* Writes tasks, oldest ids first. The store may be in use: each page of them shows one moment. *count may be NULL. */
+PAWL_API pawl_status pawl_export(const pawl_export_options *options, int64_t *count, pawl_error *err);
+
+typedef struct pawl_import_options {
+    const char *store; /* as in pawl_options; made if need be */
+    pawl_read_fn read;
+    void *read_ctx;
+    bool new_ids; /* store them under ids of this store's own; what points to other tasks is left out */
+    bool cut;     /* take what is there although the end is missing */
+    void (*bad)(void *ctx, int64_t line, const char *why); /* a line that was left out; may be NULL */
+    pawl_move_fn progress;                                 /* may be NULL */
+    void *ctx;                                             /* of bad and progress */
+    pawl_allocator allocator;
+} pawl_import_options;
+
+typedef struct pawl_import_report {
+    int64_t lines;   /* that hold tasks */
+    int64_t created; /* stored now */
+    int64_t present; /* were there already: importing again does no harm */
+    int64_t bad;     /* left out */
+    bool whole;      /* the end was there, and agreed */
+} pawl_import_report;
+
+/* Stores tasks as they were exported, with ids, times, fences and history. Bad lines are left out and told; what stood before an error is
+ * stored, and can be imported again. CONFLICT: the input is cut (unless `cut`), or not what its end says. `report` may be NULL; it is
+ * filled in any case. */
+PAWL_API pawl_status pawl_import(const pawl_import_options *options, pawl_import_report *report, pawl_error *err);
 
 /* Custom stores: see pawl/store.h. `postgres:` is a module that is loaded when a URL asks for it; a program that would rather link it
  * (libpawl-postgres.a and -lpq) declares and registers what is in there:

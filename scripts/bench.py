@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Measures Pawl beside the project's own raw SQLite program and, where installed, other task systems; prints Markdown.
+"""Measures Pawl beside the project's own raw programs and, where installed, other task systems; prints Markdown.
 
-    scripts/bench.py [--short] [--dir BUILD] [--peers FOLDER] [--out FILE]
+    scripts/bench.py [--short | --full] [--postgres] [--dir BUILD] [--peers FOLDER] [--out FILE]
 
-    --short   a few thousand tasks: shows that it works, not how fast it is
-    --dir     the build folder (default: build)
-    --peers   the folder with the node packages of the peers (default: BUILD/peers; see bench/peers/setup.sh)
-    --out     also write the tables to this file
+    --short     a few thousand tasks: shows that it works, not how fast it is
+    --full      PostgreSQL with a backlog of ten million, and five minutes with a long reader
+    --postgres  only the tables about PostgreSQL
+    --dir       the build folder (default: build)
+    --peers     the folder with the node packages of the peers (default: BUILD/peers; see bench/peers/setup.sh)
+    --out       also write the tables to this file
 
 What is compared runs in turn, several times, and medians are shown: the machine may have other things to do.
 """
@@ -26,6 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench" / "peers"))
 sys.dont_write_bytecode = True
 
+import bench_postgres  # noqa: E402
 import peers  # noqa: E402
 
 MEDIAN_OF, SCALE_ROUNDS = 3, 5
@@ -57,6 +60,7 @@ class Table:
 class Bench:
     def __init__(self, args, folder):
         self.short, self.build, self.packages, self.folder = args.short, args.dir, args.peers, folder
+        self.postgres = bench_postgres.PostgresBench(self, Table, args.full)
         self.figures = {}  # name -> list of what each run said
 
     # ---- running -----------------------------------------------------------------------------------------------------------
@@ -218,18 +222,39 @@ class Bench:
                 self.peer_row(t, peer, what, "stored one by one and run" if single else text, "single" if single else ours)
         return t
 
+    # ---- moving ------------------------------------------------------------------------------------------------------------
+
+    def move_table(self):
+        """Tasks per second from one store to another, the mover killed three times on the way."""
+        t = Table("move", "tasks", "tasks/s, killed three times")
+        build = {**os.environ, "PAWL_BIN": str(self.build / "pawl"), "PAWL_MODULES": str(self.build)}
+        build["PAWL_TEST_NODE"] = str(self.build / "tests" / "process" / "process_node")
+        for source, target in (("sqlite", "sqlite"), ("sqlite", "postgres"), ("postgres", "sqlite")):
+            say(f"move from {source} to {target}")
+            rows = self.scaled(1_000_000)
+            done = subprocess.run([sys.executable, "-B", str(ROOT / "tests" / "process" / "move.py"), "rows", "--from", source, "--to",
+                                   target, "--rows", str(rows)], env=build, capture_output=True, text=True, check=False)
+            said = done.stdout.strip().rsplit(" ", 1)[-1] if done.returncode == 0 else "-"
+            t.row(f"{source} to {target}", rounded(rows), rounded(float(said.split("/")[0])) if said != "-" else "-")
+        return t
+
     # ---- the page ----------------------------------------------------------------------------------------------------------
+
+    def where(self):
+        return f"{os.uname().sysname} {os.uname().machine}, {os.cpu_count()} cores"
 
     def page(self):
         self.measure_speed()
         self.measure_scale()
         settings = self.figures["bulk"][0]["settings"]
-        where = f"{os.uname().sysname} {os.uname().machine}, {os.cpu_count()} cores, SQLite {settings['sqlite']}"
+        where = f"{self.where()}, SQLite {settings['sqlite']}"
         return "\n".join([
             "## Speed", "", str(self.speed_table()), "",
             "## With a lot stored", "",
             "Runs on a filled and on an empty store take turns; medians of five. Lists ask for all, for each state, for a queue, a",
             "type and a key; \"rare\" is a single task that is older than all the others.", "", str(self.scale_table()), "",
+            self.postgres.page(),
+            "## Moving to another store", "", str(self.move_table()), "",
             "## Other task systems on the same machine", "",
             "No-op tasks with the same payload; Pawl runs right after each peer, syncs every commit and keeps history. \"Stored one by",
             "one\" is for Pawl the whole life of a task: 64 threads that dispatch, and runs at the same time.", "",
@@ -239,7 +264,10 @@ class Bench:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--short", action="store_true")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--short", action="store_true")
+    size.add_argument("--full", action="store_true")
+    parser.add_argument("--postgres", action="store_true")
     parser.add_argument("--dir", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--peers", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path)
@@ -249,7 +277,8 @@ def main():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="bench.", dir=args.dir))
     print("measuring, each after the other:", file=sys.stderr)
     try:
-        page = Bench(args, folder).page()
+        bench = Bench(args, folder)
+        page = f"{bench.postgres.page()}\nPayload 200 bytes. {bench.where()}.\n" if args.postgres else bench.page()
     finally:
         shutil.rmtree(folder)
     print(page)

@@ -19,6 +19,7 @@ needs_build=(
     "command:pkg-config pkg-config"
     "header:sqlite3.h libsqlite3-dev"
     "module:libpq libpq-dev"
+    "module:libmariadb libmariadb-dev"
 )
 needs_check=(
     "command:gcc gcc"
@@ -33,6 +34,8 @@ needs_check=(
     "command:strace strace"
     "postgres:initdb postgresql"
     "command:/usr/sbin/pgbouncer pgbouncer"
+    "command:/usr/sbin/mariadbd mariadb-server-core"
+    "command:mariadb mariadb-client-core"
     "command:groff groff-base"
     "command:ps procps"
     "command:setarch util-linux"

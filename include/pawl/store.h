@@ -10,7 +10,7 @@
  *   fence     grows with every lease of a task, and whenever a lease is taken back. A write with another fence is refused.
  *   lane      one stream of batches of one node; at most one batch of a lane is unanswered.
  *   receipt   (node, lane) -> number and results of the last batch applied.
- *   gate      the budget of one (type, rate key) under a rate limit. A slot of it is the right to start within [slot, slot + L).
+ *   budget    that of one (type, rate key) under a rate limit. A slot of it is the right to start within [slot, slot + L).
  *
  * ANSWERS. Every callback returns
  *   PAWL_OK           it happened, and is durable;
@@ -24,21 +24,21 @@
  * MEMORY. What a callback answers beyond plain numbers it allocates from the arena it was given, except claimed tasks, whose bodies
  * are blocks of their own (pawl_body_copy) that the engine owns from then on.
  *
- * THREADS. apply, claim, renew, rescue, take_ids, register_node, leave, held and sweep come from one thread at a time if `lanes` is
+ * THREADS. apply, claim, renew, rescue, take_ids, register_node, leave, held, sweep, set_gate and load come from one thread at a time if `lanes` is
  * 1, else from up to lanes + 1 threads, renew on its own. read, tx_apply, backup and watch_check may come from any thread at any
  * time and must not wait for a write under way longer than the store's own lock wait.
  *
  * RATE LIMITS. Limits are stored (LIMIT): of a type, or of one key of it, which counts more. Slots are taken by the rules of core/rate,
- * bit for bit (src/store/gate.h has them for stores in C); the clock is read once the gate is locked. Whoever takes slots in one call
- * takes all of a gate with one write of its row. A slot is taken
+ * bit for bit (src/store/budget.h has them for stores in C); the clock is read once the budget is locked. Whoever takes slots in one call
+ * takes all of a budget with one write of its row. A slot is taken
  *   - by an INSERT of a task that is due and whose type and rate key have a limit. With budget: only if it is leased, for who stores it
  *     pending does not know when it will start. Without: it is stored pending with run_at = slot, and is not looked at before. Beyond
  *     the horizon, or to be discarded: stored without a slot;
  *   - by RESERVE, of the holder of a lease that came without a slot, or too late for it.
- * A pending task that has a slot has it at run_at. It is given back, if it is the gate's last, by whatever ends or replaces the task
- * before its time. A limit that changes, and a clock that steps back, begin a new epoch of the gate: slots of an older one are void.
+ * A pending task that has a slot has it at run_at. It is given back, if it is the budget's last, by whatever ends or replaces the task
+ * before its time. A limit that changes, and a clock that steps back, begin a new epoch of the budget: slots of an older one are void.
  *
- * LOCK ORDER inside a batch, on every store: own life row, receipt, limits and gates, keys, tasks by id, rollups, heartbeat.
+ * LOCK ORDER inside a batch, on every store: own life row, receipt, limits and budgets, keys, tasks by id, rollups, heartbeat.
  */
 #ifndef PAWL_STORE_H
 #define PAWL_STORE_H
@@ -84,14 +84,12 @@ typedef struct pawl_body {
     int64_t timeout_us; /* 0: by policy, negative: none */
     pawl_audit audit;   /* as the task says; DEFAULT: by policy */
     pawl_id retry_of;
-    int64_t created_us; /* set by the store at insert */
-    /* of pawl_body_copy: */
-    const void *block; /* the allocator that made it; NULL: it is no block */
-    int shares;        /* how often it is shared */
+    int64_t created_us;            /* set by the store at insert */
+    struct pawl_body_block *block; /* the memory it lies in, which counts who holds it; NULL: none of pawl_body_copy */
 } pawl_body;
 
 /* One block that holds the body and all it points to (payload followed by a NUL). A body that nobody changes any more may be shared
- * instead: a copy that costs nothing, if `from` is a block of the same allocator, and a real one otherwise. Either is given back with
+ * instead: a copy that costs nothing, if `from` is in a block of the same allocator, and a real one otherwise. Either is given back with
  * pawl_body_free. */
 PAWL_API pawl_body *pawl_body_copy(const pawl_allocator *allocator, const pawl_body *from);
 PAWL_API pawl_body *pawl_body_share(const pawl_allocator *allocator, pawl_body *from);
@@ -127,6 +125,7 @@ typedef enum pawl_op_result {
     PAWL_OP_COLLISION, /* INSERT: the id is taken, and the caller did not say that it might be */
     PAWL_OP_FULL,      /* INSERT: the queue's depth limit; nothing of the group was stored */
     PAWL_OP_REFUSED,   /* the store cannot hold it (a row too large, bytes it cannot keep) */
+    PAWL_OP_CLOSED,    /* INSERT, CANCEL, RETRY, ACK, QUEUE: the gate is shut (pawl_gate); nothing changed */
     PAWL_OP_MOVED,     /* RESERVE: the slot is far; the task is pending with it, and the lease has ended */
     PAWL_OP_BEYOND     /* RESERVE: the slot is beyond the horizon, or it is not to wait; nothing was taken, the lease is kept */
 } pawl_op_result;
@@ -307,6 +306,7 @@ typedef struct pawl_lapsed {
 /* What claim and renew tell besides. */
 typedef struct pawl_news {
     bool node_dead;
+    bool closed; /* the gate is shut: nothing is granted, and every want was answered as if its queue were paused */
     int64_t store_now_us;
     int64_t foreign_expiry_us; /* until the earliest lease expiry of another node that holds leases; -1: no such node */
     pawl_lapsed lapsed[PAWL_LAPSED_MAX];
@@ -383,6 +383,166 @@ typedef struct pawl_sweep {
     int64_t next_us; /* microseconds until something falls due for removal; -1: nothing stored will */
 } pawl_sweep;
 
+/* ---- moving to another store ----------------------------------------------------------------------------------------------- */
+
+/* Whether tasks may come and go; kept in the store.
+ *
+ * While it is shut (CLOSED, ARRIVING): INSERTs (spawns excepted), CANCEL, RETRY, ACK and QUEUE are answered with PAWL_OP_CLOSED, also in
+ * transactions of the caller's own; claims grant nothing and say so in the news. Everything else works as ever (START, FINISH, RELEASE,
+ * PROGRESS, renew, rescue, ...), so what runs comes to its end. Sweeps remove nothing unless the gate is OPEN.
+ *
+ * Each transaction looks at the gate itself. One that began before the gate was shut and commits later counts among `writers` until
+ * it has ended. */
+typedef enum pawl_gate_mode {
+    PAWL_GATE_OPEN = 0,
+    PAWL_GATE_LEAVING, /* a move copies what is finished; everything works */
+    PAWL_GATE_CLOSED,  /* the tasks are about to be elsewhere, or are */
+    PAWL_GATE_ARRIVING /* a move into this store is not complete */
+} pawl_gate_mode;
+
+typedef struct pawl_gate {
+    pawl_gate_mode mode;
+    const char *move;     /* the name of the move, the same at both stores; NULL: there was none */
+    const char *peer;     /* the other store, for people: its URL without a password */
+    const char *by;       /* who */
+    const char *position; /* how far the move has come, in words of the mover's */
+    const char *before;   /* set_gate: the position that must be there, else CONFLICT; "": none, NULL: any */
+    bool discard;         /* set_gate, ARRIVING to OPEN: everything that was loaded goes, in the same commit */
+    /* Answers. */
+    int64_t at_us;     /* since when it has this mode, by the store's clock */
+    const char *store; /* names this store among all */
+    int64_t leases;    /* held by anybody */
+    int64_t writers;   /* transactions under way that may not know that the gate is shut */
+} pawl_gate;
+
+/* A task with all that hangs on it, as another store can take it up. Nodes go by their names, for history; members that do not apply
+ * are zero or NULL. */
+typedef struct pawl_past_attempt { /* before the last one */
+    int number;
+    pawl_attempt_outcome outcome;
+    int64_t started_us, finished_us, fence; /* finished_us 0: its node died */
+    int log_lines;
+    const char *node, *code, *error;
+} pawl_past_attempt;
+
+typedef struct pawl_past_log { /* of one attempt: see pawl_execution */
+    int number;
+    int64_t at_us;
+    const char *text;
+} pawl_past_log;
+
+typedef struct pawl_past_change { /* a stored row of the audit trail */
+    int number;
+    int64_t at_us;
+    pawl_state from, to;
+    int64_t fence;
+    const char *node, *detail;
+} pawl_past_change;
+
+typedef struct pawl_record {
+    pawl_body body;
+    pawl_state state; /* LEASED is loaded as PENDING, with a fence that the holder does not know */
+    pawl_state born;  /* as it was inserted; NONE: the trail says so */
+    pawl_audit level; /* resolved */
+    bool holds_key;   /* it is the last task of its key */
+    int suspicion;    /* 0 none, 1 suspect, 2 to run alone */
+    int runs, failures, interruptions, rescues, strikes;
+    int64_t fence;
+    int64_t run_at_us, leased_us; /* 0: born leased, so as created */
+    int64_t started_us, finished_us, run_us;
+    const char *node;
+    pawl_attempt_outcome outcome; /* of the last attempt; NONE: it ended without one */
+    pawl_audit end_level;
+    bool derived;      /* the trail of its last lease has no rows: it follows from this record */
+    bool cancel_asked; /* while it ran */
+    int log_lines;
+    int progress; /* -1: never reported */
+    const char *progress_text, *code, *error, *reason, *result_type, *result_ref;
+    pawl_bytes result;
+    pawl_id retried_as;
+    int64_t resolved_us;
+    const char *resolved_by, *note;
+    const pawl_past_attempt *attempts;
+    int attempts_count;
+    const pawl_past_log *logs;
+    int logs_count;
+    const pawl_past_change *changes;
+    int changes_count;
+} pawl_record;
+
+#define PAWL_BUCKETS 96
+
+typedef struct pawl_past_minute { /* of the rollups */
+    int64_t minute;               /* since 1970 */
+    const char *queue, *type;
+    int outcome;                /* 1 dispatched, 2 succeeded, 3 failed, 4 cancelled, 5 retried, 6 rescued, 7 other runs */
+    int64_t count, *wait, *run; /* PAWL_BUCKETS each, half octaves of microseconds; NULL: none */
+} pawl_past_minute;
+
+typedef struct pawl_past_act { /* of the operator log */
+    int64_t at_us;
+    const char *who, *action, *detail;
+    pawl_id id;
+} pawl_past_act;
+
+typedef struct pawl_past_queue {
+    const char *name;
+    bool paused;
+} pawl_past_queue;
+
+typedef enum pawl_part {
+    PAWL_PART_TASKS = 1, /* pages by id; each shows one moment, in which every task has one state */
+    PAWL_PART_MINUTES,   /* pages by minute */
+    PAWL_PART_ACTS,      /* pages by number */
+    PAWL_PART_SETTINGS   /* one page: queues, ids, audit_cut_us */
+} pawl_part;
+
+#define PAWL_STATE_BIT(state) (1u << (state))
+
+/* One page of what a store holds. */
+typedef struct pawl_dump {
+    pawl_part part;
+    int64_t after;    /* 0, then `next` of the page before */
+    unsigned states;  /* TASKS: which to tell, as bits; 0: only counts and sums */
+    int64_t since_us; /* TASKS: of the finished ones only what ended or was resolved since then; 0: all */
+    int limit;        /* rows looked at, at most */
+    size_t bytes;     /* TASKS: about so much of them, at most; 0: whatever the rows have */
+    bool no_counts;   /* TASKS: counts and sums need not be told */
+    /* Answers. */
+    int64_t next;
+    bool more;
+    pawl_record *tasks;
+    pawl_past_minute *minutes;
+    pawl_past_act *acts;
+    pawl_past_queue *queues;
+    int count;                          /* of whatever it is */
+    int64_t counts[PAWL_STATE_COUNT];   /* tasks looked at, by state, told or not; */
+    uint64_t sums[PAWL_STATE_COUNT];    /* and pawl_id_sum of their ids, added up */
+    int64_t ceilings_ms[1024], last_id; /* SETTINGS: of the node numbers; drawn by the store itself */
+    int64_t audit_cut_us;               /* SETTINGS: what would be older than this in a trail is not told; INT64_MIN: nothing */
+} pawl_dump;
+
+/* A number for each id, such that sums of many show whether they are the same ids: (low 31 bits) * 1812433253 + (the rest) * 69069. */
+PAWL_API uint64_t pawl_id_sum(pawl_id id);
+
+typedef enum pawl_loaded {
+    PAWL_LOADED_NEW = 1,
+    PAWL_LOADED_BEFORE, /* it was there: at most resolution and retried_as were brought up to date */
+    PAWL_LOADED_TAKEN,  /* another task has its id: nothing was stored */
+    PAWL_LOADED_KEY     /* an import: its key is that of a live task; nothing was stored */
+} pawl_loaded;
+
+typedef struct pawl_load {
+    const pawl_dump *page; /* as dump answered it, of this store or another; tasks may be made by the caller */
+    const char *
+        move; /* NULL: an import, while the gate is not shut (else PAWL_MOVED). Else the gate must be ARRIVING under this name: */
+    const char *before;   /* and at this position; at any other nothing is loaded, and `stale` says so */
+    const char *position; /* where it is afterwards */
+    pawl_loaded *results; /* of each task; the caller's; may be NULL */
+    /* Answers. */
+    bool stale;
+} pawl_load;
+
 /* ---- questions ------------------------------------------------------------------------------------------------------------- */
 
 typedef enum pawl_query_kind {
@@ -393,7 +553,10 @@ typedef enum pawl_query_kind {
     PAWL_QUERY_NODES,    /* -> nodes, and node_types[i] beside them */
     PAWL_QUERY_STATE,    /* id -> state and fence only, or PAWL_NOT_FOUND: cheap */
     PAWL_QUERY_SETTINGS, /* -> text: "name=value ..." of what durability rests on */
-    PAWL_QUERY_LIMITS    /* limit_filter -> limits and their gates, by type and key */
+    PAWL_QUERY_LIMITS,   /* limit_filter -> limits and their budgets, by type and key */
+    /* Only of stores that have set_gate and load: */
+    PAWL_QUERY_GATE, /* -> gate */
+    PAWL_QUERY_DUMP  /* dump -> its answers. Bounded by its limits, not in time */
 } pawl_query_kind;
 
 typedef struct pawl_query {
@@ -414,6 +577,8 @@ typedef struct pawl_query {
     const char *text;
     const pawl_limit_filter *limit_filter;
     pawl_limits *limits;
+    pawl_gate *gate;
+    pawl_dump *dump; /* the caller's; its answers are from the arena */
 } pawl_query;
 
 /* ---- the store ------------------------------------------------------------------------------------------------------------- */
@@ -511,6 +676,18 @@ typedef struct pawl_store_type {
      * refused; then only what can be told without. After: `findings` has one or more for each check; nothing was changed in the store.
      * May be NULL. */
     void (*examine)(const pawl_store_options *options, pawl_store *store, pawl_findings *findings);
+
+    /* Sets mode, move, peer, by and position, durably and for everybody, if the gate is OPEN or has the same move, and is
+     * where `before` says; else CONFLICT.
+     * Setting again what is set changes nothing. NULL, together with load and the queries GATE and DUMP: tasks cannot be moved
+     * from or to stores of this kind, and their gate is always open. */
+    pawl_status (*set_gate)(pawl_store *store, const pawl_gate *gate, pawl_error *err);
+
+    /* One atomic commit of a page, and of the gate's position. Ids, times, fences and counters are kept; queues, keys, statistics and
+     * whatever else the store derives from tasks follow. Tasks: one whose id is stored is left alone, but for resolution and retried_as.
+     * Of ids and node numbers, what was used at the other store is never drawn here. INVALID: the store cannot hold one of them; nothing
+     * was stored. */
+    pawl_status (*load)(pawl_store *store, pawl_load *call, pawl_arena *arena, pawl_error *err);
 } pawl_store_type;
 
 #ifdef __cplusplus

@@ -27,6 +27,8 @@ const pawl_allocator *alloc_default(void)
     return &system;
 }
 
+void zero(void *at, size_t size) { memset(at, 0, size); }
+
 void *alloc_new(const pawl_allocator *a, size_t size)
 {
     if (size == 0) size = 1;
@@ -42,9 +44,4 @@ char *alloc_str(const pawl_allocator *a, const char *text)
     size_t size = strlen(text) + 1;
     char *copy = a->alloc(a->ctx, size);
     return copy ? memcpy(copy, text, size) : NULL;
-}
-
-void alloc_free(const pawl_allocator *a, void *ptr)
-{
-    if (ptr) a->release(a->ctx, ptr);
 }

@@ -9,9 +9,14 @@ typedef struct heap_node {
     size_t index; /* place + 1; 0: not in the heap */
 } heap_node;
 
+typedef struct heap_place {
+    int64_t at; /* the node's own */
+    heap_node *node;
+} heap_place;
+
 typedef struct heap {
     const pawl_allocator *allocator;
-    heap_node **nodes;
+    heap_place *places;
     size_t count, room;
 } heap;
 

@@ -50,6 +50,18 @@ static inline int plain_bytes(const char *at)
     return odd ? __builtin_ctzll(odd) / 8 : 8;
 }
 
+/* Whether all of 16 bytes are plain: as signed numbers, those above ASCII are below ' ', too. */
+static inline bool plain_row(const char *at)
+{
+    typedef signed char row __attribute__((vector_size(16)));
+    row bytes;
+    uint64_t odd[2];
+    memcpy(&bytes, at, sizeof bytes);
+    row found = (bytes == '"') | (bytes == '\\') | (bytes < ' ');
+    memcpy(odd, &found, sizeof odd);
+    return !(odd[0] | odd[1]);
+}
+
 static bool is_hex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
 static bool escape(scan *s)
@@ -82,6 +94,7 @@ static bool odd_char(scan *s)
 static bool string(scan *s)
 {
     for (s->at++; s->at < s->end;) {
+        while (s->end - s->at >= 16 && plain_row(s->at)) s->at += 16;
         if (s->end - s->at >= 8) {
             int n = plain_bytes(s->at);
             s->at += n;

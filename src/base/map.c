@@ -8,19 +8,9 @@
  */
 #include "base/map.h"
 #include "base/alloc.h"
-#include "base/check.h"
 #include <string.h>
 
 #define FIRST_SLOTS (sizeof((map *)0)->first / sizeof(map_node *))
-
-/* Ids (idgen.h) made one after another lie in slots side by side, sixteen in a row, which a cache likes; the rows are scattered, and so
- * are the places within them, for ids that are the only one of their row. Keys that are hashes stay as good as they are. */
-static inline size_t spread(uint64_t key)
-{
-    uint64_t row = (key >> 4) * UINT64_C(0x9e3779b97f4a7c15);
-    row ^= row >> 32;
-    return (size_t)(row << 4 | ((key ^ row >> 28) & 15));
-}
 
 void map_init(map *m, const pawl_allocator *a)
 {
@@ -37,7 +27,7 @@ void map_done(map *m)
 static void split(map_node *chain, size_t bit, map_node **low, map_node **high)
 {
     while (chain) {
-        map_node ***end = spread(chain->key) & bit ? &high : &low;
+        map_node ***end = map_spread(chain->key) & bit ? &high : &low;
         **end = chain;
         *end = &chain->next;
         chain = chain->next;
@@ -45,7 +35,7 @@ static void split(map_node *chain, size_t bit, map_node **low, map_node **high)
     *low = *high = NULL;
 }
 
-static void grow(map *m)
+void map_grow(map *m)
 {
     size_t old = m->mask + 1;
     if (old > SIZE_MAX / sizeof(map_node *) / 2) return;
@@ -57,39 +47,12 @@ static void grow(map *m)
     m->mask = 2 * old - 1;
 }
 
-void map_put(map *m, map_node *node, uint64_t key)
-{
-    if (m->count > m->mask) grow(m);
-    map_node **slot = &m->slots[spread(key) & m->mask];
-    node->key = key;
-    node->next = *slot;
-    *slot = node;
-    m->count++;
-}
-
-map_node *map_get(const map *m, uint64_t key)
-{
-    map_node *node = m->slots[spread(key) & m->mask];
-    while (node && node->key != key) node = node->next;
-    return node;
-}
-
 map_node *map_next(const map_node *node)
 {
     uint64_t key = node->key;
     map_node *next = node->next;
     while (next && next->key != key) next = next->next;
     return next;
-}
-
-void map_remove(map *m, map_node *node)
-{
-    map_node **at = &m->slots[spread(node->key) & m->mask];
-    while (*at && *at != node) at = &(*at)->next;
-    CHECK(*at == node);
-    *at = node->next;
-    node->next = NULL;
-    m->count--;
 }
 
 static uint64_t stir(uint64_t h, uint64_t word)

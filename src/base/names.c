@@ -43,6 +43,7 @@ static const char *const status_names[PAWL_STATUS_COUNT] = {
     [PAWL_UNSUPPORTED] = "unsupported",
     [PAWL_NO_MEMORY] = "no_memory",
     [PAWL_INTERNAL] = "internal",
+    [PAWL_MOVED] = "moved",
 };
 
 /* A number that is no status can only come from a bug. */

@@ -69,7 +69,12 @@ static void basket_free(basket *k)
 static void set_number(basket *k, const bench *b, int i, int64_t number)
 {
     char *to = k->payloads + (size_t)i * b->payload + NUMBER_AT;
-    for (int digit = NUMBER_DIGITS - 1; digit >= 0; digit--, number /= 10) to[digit] = (char)('0' + number % 10);
+    if (i == 0) {
+        for (int digit = NUMBER_DIGITS - 1; digit >= 0; digit--, number /= 10) to[digit] = (char)('0' + number % 10);
+        return;
+    }
+    memcpy(to, to - b->payload, NUMBER_DIGITS); /* one more than the one before */
+    for (int digit = NUMBER_DIGITS - 1; digit >= 0 && to[digit]++ == '9'; digit--) to[digit] = '0';
 }
 
 static void give_up(feeder *f, const pawl_error *err)

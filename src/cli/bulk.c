@@ -116,31 +116,6 @@ static bool decode_text(const bulk *b, const field *f, json value, const char **
     return strlen(text.data) == text.len || (wrong(b, f, "must not contain a NUL", err), false);
 }
 
-static int base64_digit(char c)
-{
-    if (c >= 'A' && c <= 'Z') return c - 'A';
-    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-    if (c >= '0' && c <= '9') return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-/* In place: `text` becomes the bytes. false: not base64. */
-static bool base64_decode(char *text, size_t *len)
-{
-    size_t n = *len, to = 0;
-    if (n % 4) return false;
-    while (n && n + 2 > *len && text[n - 1] == '=') n--;
-    uint32_t bits = 0;
-    for (size_t i = 0; i < n; i++) {
-        int digit = base64_digit(text[i]);
-        if (digit < 0) return false;
-        bits = bits << 6 | (uint32_t)digit;
-        if (i % 4) text[to++] = (char)(bits >> (6 - 2 * (i % 4)));
-    }
-    *len = to;
-    return true;
-}
-
 static pawl_status set_text(const bulk *b, const field *f, json value, void *to, pawl_error *err)
 {
     const char *text;

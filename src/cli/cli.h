@@ -102,6 +102,9 @@ int cmd_backup(cli *c);
 int cmd_migrate_status(cli *c);
 int cmd_migrate_up(cli *c);
 int cmd_migrate_sql(cli *c);
+int cmd_move(cli *c);
+int cmd_export(cli *c);
+int cmd_import(cli *c);
 int cmd_doctor(cli *c);
 int cmd_cron_next(cli *c);
 int cmd_cron_zones(cli *c);
@@ -112,6 +115,7 @@ int cmd_help(cli *c);
 
 extern const opt enqueue_opts[], list_opts[], show_opts[], wait_opts[], cancel_opts[], by_opts[], dead_list_opts[],
     dead_retry_opts[], dead_ack_opts[], stats_opts[], nodes_opts[], work_opts[], bench_opts[], demo_opts[], migrate_up_opts[],
-    migrate_sql_opts[], cron_next_opts[], limits_list_opts[], limits_set_opts[], limits_key_opts[];
+    migrate_sql_opts[], cron_next_opts[], move_opts[], export_opts[], import_opts[], limits_list_opts[], limits_set_opts[],
+    limits_key_opts[];
 
 #endif

@@ -29,8 +29,9 @@ const char help_bench[] =
     "  pawl bench --mode drain --nodes 2 --store sqlite:/data/bench.db\n";
 
 static struct {
-    int64_t tasks, producers, batch, workers, payload, rate, nodes, in_flight, history, scheduled, backlog;
+    int64_t tasks, producers, batch, workers, payload, rate, nodes, in_flight, history, scheduled, urgency, backlog;
     const char *mode, *audit;
+    bool apart;
 } o;
 
 const opt bench_opts[] = {
@@ -46,6 +47,7 @@ const opt bench_opts[] = {
     OPTION(OPT_INT, "rate", &o.rate, "N", "latency: tasks per second", .min = 1, .max = 10000000, .fallback = "500"),
     OPTION(OPT_INT, "nodes", &o.nodes, "N", "processes that run tasks, this one included", .min = 1, .max = BENCH_NODES_MAX,
            .fallback = "1"),
+    OPTION(OPT_FLAG, "apart", &o.apart, NULL, "this process only dispatches: the other --nodes run the tasks"),
     OPTION(OPT_INT, "in-flight", &o.in_flight, "N",
            "full: producers wait while so many tasks are unfinished (default: 4 batches of each, at least 4000)", .min = 1,
            .max = 1000000000),
@@ -54,6 +56,8 @@ const opt bench_opts[] = {
     OPTION(OPT_INT, "preload-history", &o.history, "N", "run so many tasks beforehand", .max = 1000000000, .fallback = "0"),
     OPTION(OPT_INT, "preload-scheduled", &o.scheduled, "N", "store so many future tasks beforehand", .max = 1000000000,
            .fallback = "0"),
+    OPTION(OPT_INT, "scheduled-priority", &o.urgency, "N", "of what --preload-scheduled stores; lower is more urgent",
+           .min = -32768, .max = 32767, .fallback = "0"),
     OPTION(OPT_INT, "backlog", &o.backlog, "N", "store so many due tasks of lower priority beforehand", .max = 1000000000,
            .fallback = "0"),
     OPTIONS_END};
@@ -121,7 +125,7 @@ static pawl_status preload(bench *b, pawl_error *err)
         if (!status) status = bench_wait(b, 0, b->history, "history run", err);
         if (!status) status = pawl_drain(b->p, -1, err);
     }
-    bench_filling scheduled = {.what = "scheduled", .count = b->scheduled, .delay_us = 60 * PAWL_DAY};
+    bench_filling scheduled = {.what = "scheduled", .count = b->scheduled, .delay_us = 60 * PAWL_DAY, .priority = (int)o.urgency};
     bench_filling backlog = {.what = "backlog", .count = b->backlog, .priority = 1000};
     if (b->looks) scheduled.samples = &b->looks->scheduled;
     if (!status) status = bench_fill(b, &scheduled, err);
@@ -173,6 +177,7 @@ static pawl_status run(bench *b, pawl_error *err)
 {
     pawl_status status = bench_fork(b, err);
     b->wall_us = cli_now_us();
+    if (o.apart) b->workers = -1;
     if (!status) status = bench_open(b, err);
     if (!status) status = preload(b, err);
     if (!status) status = bench_open_others(b, err);
@@ -202,6 +207,9 @@ int cmd_bench(cli *c)
     take_options(&b);
     if (c->store && strncmp(c->store, "memory:", 7) == 0 && b.nodes > 1) {
         return cli_usage(c, "memory: belongs to one process: --nodes needs a store that processes can share");
+    }
+    if (o.apart && (b.nodes < 2 || b.history)) {
+        return cli_usage(c, "--apart needs --nodes 2 or more to run the tasks, and goes without --preload-history");
     }
     if (!take_store(&b)) return pawl_status_exit_code(PAWL_DENIED);
     b.forgetful = strncmp(b.options.store, "memory:", 7) == 0;

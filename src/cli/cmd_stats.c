@@ -20,6 +20,7 @@ static int stats_json(const cli *c, const pawl_stats *s)
     cli_json_begin(c, &a);
     jsonw_object(&a.w);
     json_instant(&a.w, "now", s->now_us);
+    json_text(&a.w, "closed", s->closed);
     json_number(&a.w, "waiting", s->waiting);
     json_number(&a.w, "pending", s->pending);
     json_number(&a.w, "leased", s->leased);
@@ -59,6 +60,7 @@ static int stats_text(const cli *c, const pawl_stats *s)
     char window[32];
     const term *t = &c->term;
     duration_format(s->window_us, window, sizeof window);
+    if (s->closed) printf("%s%s%s\n\n", term_on(t, YELLOW), s->closed, term_off(t));
     printf("%sNow%s\n", term_on(t, BOLD), term_off(t));
     count(c, "pending", s->pending, PLAIN);
     count(c, "running", s->leased, CYAN);

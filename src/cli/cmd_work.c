@@ -82,6 +82,7 @@ typedef struct worker {
     stopper stop;
     guard guard;
     int64_t looked_us; /* --once: when it was last asked whether anything is due */
+    bool closed;       /* the store's tasks are moving: nothing starts any more */
 } worker;
 
 static atomic_bool kill_now; /* the second signal came */
@@ -231,7 +232,8 @@ static bool worth_showing(pawl_event_kind kind)
     case PAWL_EVENT_STUCK:
     case PAWL_EVENT_LEASE_LOST:
     case PAWL_EVENT_STORE_DOWN:
-    case PAWL_EVENT_STORE_UP: return true;
+    case PAWL_EVENT_STORE_UP:
+    case PAWL_EVENT_STORE_CLOSED: return true;
     default: return false;
     }
 }
@@ -281,6 +283,7 @@ static void show_events(worker *w)
 {
     pawl_event e;
     while (pawl_next_event(w->events, 0, &e)) {
+        w->closed = w->closed || e.kind == PAWL_EVENT_STORE_CLOSED;
         if (o.quiet || !worth_showing(e.kind)) continue;
         if (w->c->json) event_json(w->c, &e);
         else event_text(w->c, &e);
@@ -378,6 +381,24 @@ static bool on_signal(worker *w)
     return !stopper_drain(&w->stop);
 }
 
+/* The tasks are moving to another store: what runs here comes to its end, then there is nothing left to do. */
+static bool drain_closed(worker *w)
+{
+    say(w, "the store is closed: its tasks are moving to another one; stopping when what runs here has ended");
+    w->stop.grace_us = -1;
+    return stopper_drain(&w->stop);
+}
+
+/* What a closed store says about where its tasks went. */
+static int moved_away(worker *w)
+{
+    pawl_error err;
+    pawl_status status = pawl_start(w->p, &err);
+    if (status) return cli_fail(w->c, &err);
+    pawl_stop(w->p, NULL); /* the move was given up meanwhile */
+    return 0;
+}
+
 /* Until a signal, or --once, says that it is over. */
 static void attend(worker *w)
 {
@@ -389,6 +410,7 @@ static void attend(worker *w)
         if (fds[2].revents) show_events(w);
         if (fds[1].revents & POLLIN) return;
         if ((fds[0].revents & POLLIN) && on_signal(w)) return;
+        if (w->closed && !w->stop.draining && !drain_closed(w)) return;
         if (nothing_to_do(w)) return;
     }
 }
@@ -438,7 +460,8 @@ static int work(worker *w)
     attend(w);
     status = stopper_stop(&w->stop, &err);
     show_events(w);
-    return status ? cli_fail(w->c, &err) : 0;
+    if (status) return cli_fail(w->c, &err);
+    return w->closed ? moved_away(w) : 0;
 }
 
 int cmd_work(cli *c)

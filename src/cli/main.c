@@ -2,7 +2,8 @@
  *
  * One table lists the commands, one mechanism (opts.h) reads their options. A command gets a `cli` with its arguments and options in
  * place and returns the exit code; it talks to the store only through pawl.h. Exit codes follow pawl_status_exit_code: 0 ok, 1 a
- * person must act, 2 usage, 3 not found, 4 conflict, 5 unavailable, 6 denied, 7 outcome unknown, 70 internal error.
+ * person must act, 2 usage, 3 not found, 4 conflict, 5 unavailable, 6 denied, 7 outcome unknown, 8 moved to another store, 70 internal
+ * error.
  */
 #include "cli/cli.h"
 
@@ -55,6 +56,11 @@ const command commands[] = {
      cron_next_opts, 1, 1, false, cmd_cron_next},
     {"cron zones", "Looking", "the time zones of this system", "[TEXT]", help_cron_zones, NULL, 0, 1, false, cmd_cron_zones},
     {"backup", "Upkeep", "copy the store to a new file while it is in use", "FILE", help_backup, NULL, 1, 1, false, cmd_backup},
+    {"move", "Upkeep", "move all tasks to another store while nodes work", "--from URL --to URL [OPTIONS]", help_move, move_opts,
+     0, 0, false, cmd_move},
+    {"export", "Upkeep", "write tasks to a file, one JSON object a line", "[OPTIONS] > FILE", help_export, export_opts, 0, 0,
+     false, cmd_export},
+    {"import", "Upkeep", "store tasks from such a file", "FILE | - [OPTIONS]", help_import, import_opts, 1, 1, false, cmd_import},
     {"migrate status", "Upkeep", "a store's schema, and what is missing for this build", "", help_migrate_status, NULL, 0, 0,
      false, cmd_migrate_status},
     {"migrate up", "Upkeep", "bring a store to the schema of this build", "[OPTIONS]", help_migrate_up, migrate_up_opts, 0, 0,
@@ -74,7 +80,8 @@ static cli context;
 const opt global_opts[] = {
     OPTION(
         OPT_TEXT, "store", &context.store, "URL",
-        "where tasks live: sqlite:PATH, postgres://HOST/DATABASE or memory: (else $PAWL_STORE, $DATABASE_URL, sqlite:pawl.db)"),
+        "where tasks live: sqlite:PATH, postgres://HOST/DATABASE, mysql://HOST/DATABASE or memory: (else $PAWL_STORE, $DATABASE_URL, "
+        "sqlite:pawl.db)"),
     OPTION(OPT_FLAG, "json", &context.json, NULL, "answer in JSON"),
     OPTION(OPT_FLAG, "no-color", &context.no_color, NULL, "no colours (also: NO_COLOR in the environment)"),
     OPTION(OPT_FLAG, "help", &context.help, NULL, "explain the command"),

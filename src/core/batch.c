@@ -171,10 +171,11 @@ static size_t gather_tasks(core *c, lane *l)
 
 static void draw_ids(core *c, core_request *r)
 {
+    int64_t ms = now_ms(c);
     for (int i = 0; i < r->count; i++) {
         pawl_op *op = &r->ops[i];
-        if (op->kind == PAWL_OP_INSERT && op->id == 0) op->id = idgen_next(&c->ids, now_ms(c));
-        if (op->kind == PAWL_OP_RETRY && op->u.retry.new_id == 0) op->u.retry.new_id = idgen_next(&c->ids, now_ms(c));
+        if (op->kind == PAWL_OP_INSERT && op->id == 0) op->id = idgen_next(&c->ids, ms);
+        if (op->kind == PAWL_OP_RETRY && op->u.retry.new_id == 0) op->u.retry.new_id = idgen_next(&c->ids, ms);
     }
 }
 

@@ -5,6 +5,10 @@
  * that was answered with "more". What comes up while a claim is in flight (`stirred`) may be younger than its answer, so the queue
  * stays hungry.
  *
+ * What this node itself stored and has not claimed yet is counted (`owed`). While nothing else is due (`caught_up`), inserts are granted
+ * leases at birth in the room that this leaves, and claims ask for little more than that: so a burst that was larger than the room
+ * does not send all that follows it the long way through the store.
+ *
  * Room is the idle workers plus what the queue finishes in 50 ms (`prefetch`, at most its capacity): slow handlers hold nothing that
  * another node could run, fast ones are never idle between two claims.
  *
@@ -23,22 +27,30 @@
 #define ASK_CLAIM_US (100 * PAWL_MILLISECOND) /* while inserts ask for leases, claim at least so often */
 #define BARREN_US (200 * PAWL_MILLISECOND)    /* something is due that this node may not have yet: look again */
 
-/* Tasks of one kind come in a row: the last answer is mostly this one, too. */
+/* Tasks of one kind come in a row: the last answer is mostly this one, too, and often the name is the very same. */
 int claim_find_queue(core *c, const char *name)
 {
-    if (c->queues_count > 0 && strcmp(c->queues[c->recent_queue].name, name) == 0) return c->recent_queue;
-    for (int i = 0; i < c->queues_count; i++)
-        if (strcmp(c->queues[i].name, name) == 0) return c->recent_queue = i;
-    return -1;
+    if (name == c->recent_queue_name) return c->recent_queue;
+    int at = c->recent_queue;
+    if (c->queues_count == 0 || strcmp(c->queues[at].name, name) != 0)
+        for (at = 0; at < c->queues_count && strcmp(c->queues[at].name, name) != 0;) at++;
+    if (at == c->queues_count) return -1;
+    c->recent_queue_name = name;
+    return c->recent_queue = at;
 }
 
 int claim_find_handler(core *c, const char *type)
 {
-    if (c->handlers_count > 0 && strcmp(c->handlers[c->recent_handler].type, type) == 0) return c->recent_handler;
-    for (int i = 0; i < c->handlers_count; i++)
-        if (strcmp(c->handlers[i].type, type) == 0) return c->recent_handler = i;
-    return c->wildcard;
+    if (type == c->recent_type_name) return c->recent_handler;
+    int at = c->recent_handler;
+    if (c->handlers_count == 0 || strcmp(c->handlers[at].type, type) != 0)
+        for (at = 0; at < c->handlers_count && strcmp(c->handlers[at].type, type) != 0;) at++;
+    if (at == c->handlers_count) return c->wildcard;
+    c->recent_type_name = type;
+    return c->recent_handler = at;
 }
+
+void claim_forget_names(core *c) { c->recent_queue_name = c->recent_type_name = NULL; }
 
 static int most(int a, int b) { return a > b ? a : b; }
 static int idle_workers(const queue *q) { return q->workers - q->busy; }
@@ -54,6 +66,13 @@ static int room_prefetch(const queue *q)
 {
     int waiting = most(0, coming(q) - idle_workers(q));
     return most(0, q->prefetch - waiting);
+}
+
+/* For leases at birth: what this node stored before comes first. */
+static bool room_at_birth(const queue *q)
+{
+    int64_t first = q->owed > q->claiming ? q->owed - q->claiming : 0;
+    return room_free(q) + room_prefetch(q) > first;
 }
 
 void claim_run_slow(queue *q)
@@ -103,7 +122,7 @@ bool claim_may_ask(core *c, const pawl_body *body, int *queue_out)
     if (body->rate_key.len == 0 && c->handlers[h].limit.key) return false; /* the store knows no key to take a slot for */
     queue *q = &c->queues[at];
     if (!q->caught_up || q->paused || q->stirred) return false;
-    if (room_free(q) + room_prefetch(q) <= 0 || !run_promise(c, 1)) return false;
+    if (!room_at_birth(q) || !run_promise(c, 1)) return false;
     if (c->now.mono_us - q->claimed_us >= ASK_CLAIM_US) q->hungry = true;
     q->asked++;
     *queue_out = at;
@@ -142,7 +161,9 @@ void claim_pending(core *c, const char *name, int64_t run_at_us, int64_t store_n
     if (at < 0 || c->mode != MODE_STARTED) return;
     queue *q = &c->queues[at];
     if (run_at_us <= store_now_us) {
-        stir(c, q);
+        q->hungry = true;
+        q->owed++;
+        if (c->claim.busy) q->owed_late++;
         return;
     }
     if (c->claim.busy) q->stirred = true; /* its answer may not know of this one */
@@ -165,15 +186,19 @@ static bool wants(const queue *q)
     return room_free(q) > 0 || (q->prefetch > 0 && room_prefetch(q) * 2 >= q->prefetch);
 }
 
+/* Where all that is due is known: that, and some more to see whether it is all. The rest of the room is for leases at birth. */
+static int64_t claim_most(const queue *q) { return q->caught_up ? q->owed + most(q->workers, q->prefetch / 4) : INT64_MAX; }
+
 static int build_wants(core *c)
 {
     int count = 0, total = 0;
     for (int i = 0; i < c->queues_count; i++) {
         queue *q = &c->queues[i];
         if (!wants(q)) continue;
+        int free = least(claim_most(q), room_free(q)), prefetch = least(claim_most(q) - free, room_prefetch(q));
         c->wants[count] = (pawl_want){.queue = q->name,
-                                      .free = room_free(q),
-                                      .prefetch = room_prefetch(q),
+                                      .free = free,
+                                      .prefetch = prefetch,
                                       .types = c->types,
                                       .types_count = c->handlers_count,
                                       .any_type = c->wildcard >= 0,
@@ -221,6 +246,7 @@ void claim_send(core *c)
         queue *q = &c->queues[c->want_queue[i]];
         q->claimed_us = c->now.mono_us;
         q->claiming = c->wants[i].free + c->wants[i].prefetch;
+        q->owed_late = 0;
     }
     engine_call(c, &c->claim);
 }
@@ -230,8 +256,12 @@ static void want_answered(core *c, const pawl_want *w, queue *q, int64_t store_n
     bool stirred = q->stirred && !CANARY(STIR_IGNORED);
     q->stirred = false;
     if (w->paused) run_release_queue(c, q); /* claimed before the pause */
-    q->hungry = stirred || (w->more && w->got > 0);
-    q->caught_up = !stirred && !w->more && !w->paused;
+    /* What more there is may be this node's own. */
+    bool ours = q->caught_up && w->got > 0 && w->got < q->owed;
+    q->caught_up = !stirred && !w->paused && (!w->more || ours);
+    q->owed = ours && w->more && q->owed - w->got > q->owed_late ? q->owed - w->got : q->owed_late;
+    q->owed_late = 0;
+    q->hungry = stirred || (w->more && w->got > 0) || q->owed > 0;
     int64_t in_us = w->next_due_us > store_now_us ? w->next_due_us - store_now_us : 0;
     if (w->next_due_us > 0) engine_timer(c, &q->due, c->now.mono_us + in_us);
     else engine_timer_off(c, &q->due);
@@ -259,7 +289,7 @@ static void take(core *c, pawl_claimed *got)
     t->not_started = got->not_started;
     t->suspect = got->suspect;
     t->solo = got->solo;
-    gate_told told = {.limited = got->limited,
+    throttle_told told = {.limited = got->limited,
                       .slot_us = got->run_at_us,
                       .until_us = got->until_us,
                       .epoch = got->epoch,
@@ -301,6 +331,24 @@ void claim_answered(core *c)
     lease_look(c, &claim->news, false);
 }
 
+/* The tasks are moving to another store: nothing starts any more, what waits here goes back. */
+static void gate_seen(core *c, bool closed)
+{
+    for (int i = 0; closed && i < c->queues_count; i++) {
+        c->queues[i].paused = true;
+        c->queues[i].caught_up = false;
+        run_release_queue(c, &c->queues[i]);
+    }
+    if (closed == c->closed) return;
+    c->closed = closed;
+    if (!closed) {
+        claim_stir(c);
+        return;
+    }
+    engine_event(c, PAWL_EVENT_STORE_CLOSED, NULL, 0, 0, 0, NULL);
+    engine_log(c, PAWL_WARN, "the store is closed: its tasks are moving or have moved to another one; nothing starts any more");
+}
+
 /* What claims and renewals tell besides. */
 void claim_news(core *c, const pawl_news *news)
 {
@@ -313,6 +361,7 @@ void claim_news(core *c, const pawl_news *news)
         engine_log(c, PAWL_INFO, "rate limits were changed, here or by others: see `pawl limits`");
     }
     c->limits_version = news->limits_version;
+    gate_seen(c, news->closed);
     for (int i = 0; i < news->cancels_count; i++) {
         core_task *t = run_find(c, news->cancels[i].id);
         if (t && t->fence == news->cancels[i].fence) run_cancel(c, t);

@@ -116,6 +116,7 @@ static void free_actions(core *c)
 
 static void free_tasks(core *c)
 {
+    body_moves_done(&c->moves);
     map_each(node, &c->tasks) free_task_memory(c, container_of(node, core_task, by_id));
     list_each(node, &c->free_tasks) alloc_free(c->allocator, container_of(node, core_task, link));
 }
@@ -257,7 +258,7 @@ static bool prepare(core *c)
     if (!made(c, &c->wants, (queues + 1) * sizeof *c->wants) || !made(c, &c->want_queue, (queues + 1) * sizeof *c->want_queue) ||
         !made(c, &c->types, (handlers + 1) * sizeof *c->types) || !heap_reserve(&c->timers, c->timers_room + queues))
         return false;
-    if (!gate_prepare(c)) return false;
+    if (!throttle_prepare(c)) return false;
     for (int i = 0; i < c->handlers_count; i++) c->types[i] = c->handlers[i].type;
     for (int i = 0; i < c->queues_count; i++) list_init(&c->queues[i].ready); /* the array does not move any more */
     if (!make_policies(c)) return false;
@@ -304,11 +305,9 @@ static void cut_copy(char *to, size_t size, const char *from)
     to[n] = '\0';
 }
 
-void engine_event(core *c, pawl_event_kind kind, const pawl_body *body, int attempt, int64_t fence, int64_t value,
-                  const char *text)
+void engine_tell(core *c, pawl_event_kind kind, const pawl_body *body, int attempt, int64_t fence, int64_t value,
+                 const char *text)
 {
-    c->counts[kind]++;
-    if (!c->events_wanted) return;
     core_event_node *node = event_node(c, CORE_EVENT);
     if (!node) return;
     pawl_event *e = &node->u.event;
@@ -362,7 +361,10 @@ bool core_next(core *c, core_action *action)
 {
     list *node = list_pop(&c->acts);
     if (!node) {
-        if (!c->events) return false;
+        if (!c->events) {
+            body_moves_done(&c->moves);
+            return false;
+        }
         next_event(c, action);
         return true;
     }
@@ -513,7 +515,7 @@ pawl_status core_start(core *c, core_time now)
     c->now = now;
     if (!prepare(c)) return PAWL_NO_MEMORY;
     if (c->mode == MODE_STARTED) return PAWL_OK;
-    if (!gate_register(c)) return PAWL_NO_MEMORY;
+    if (!throttle_register(c)) return PAWL_NO_MEMORY;
     c->mode = MODE_STARTED;
     c->asked_to_stop_runs = false;
     engine_timer_off(c, &c->stop_timer);
@@ -602,8 +604,10 @@ void core_go(core *c, core_time now)
     engine_push(c);
 }
 
+/* The end of every input. */
 void engine_push(core *c)
 {
+    claim_forget_names(c);
     if (c->holding) return;
     run_ready(c);
     claim_send(c);
@@ -614,6 +618,7 @@ void engine_push(core *c)
         lease_send(c);
         check_drained(c);
     }
+    claim_forget_names(c);
 }
 
 /* ---- looking --------------------------------------------------------------------------------------------------------------------------- */
@@ -624,6 +629,7 @@ void core_numbers_get(const core *c, core_time now, core_numbers *out)
 {
     memset(out, 0, sizeof *out);
     out->store_ok = !c->store_down;
+    out->store_closed = c->closed;
     out->node = c->node;
     out->lease_left_us = c->held > 0 && c->deadline_us > now.mono_us ? c->deadline_us - now.mono_us : 0;
     out->store_latency_us = c->store_latency_us;

@@ -16,7 +16,7 @@
  *             READY ----START op (keyed, suspect)----> STARTING --DONE--> RUNNING --> ENDED --op answered--> settled
  *             ^ |                                                           ^
  *             | +-----------------------------------------------------------+
- *           PARKED  waits for its rate slot, or for the answer where that is (gate.c); holds no worker
+ *           PARKED  waits for its rate slot, or for the answer where that is (throttle.c); holds no worker
  *
  * What core holds is a lease, never the task: the task's state is the store's, and each of its changes goes through task_move
  * (task.h), the table of legal moves.
@@ -146,7 +146,7 @@ typedef enum core_settled {
 
 typedef enum core_task_state { CORE_READY = 1, CORE_PARKED, CORE_STARTING, CORE_RUNNING, CORE_ENDED } core_task_state;
 
-typedef enum core_gate { GATE_NONE, GATE_SHARED, GATE_LOCAL, GATE_OWN } core_gate; /* who limits its starts */
+typedef enum core_throttle { THROTTLE_NONE, THROTTLE_SHARED, THROTTLE_LOCAL, THROTTLE_OWN } core_throttle; /* who limits its starts */
 
 typedef struct core_task {
     map_node by_id;
@@ -186,7 +186,7 @@ typedef struct core_task {
     int64_t leased_seq;                 /* the order in which leases were got */
     int64_t confirmed_seq;              /* the last reading of held leases that had it */
     bool long_running;
-    core_gate gate;
+    core_throttle throttle;
     pawl_bytes rate_key;                 /* of its body, or as its handler said */
     char *own_key;                       /* a copy of what the handler said; NULL: it lies in the body */
     bool again;                          /* it had a rate slot */
@@ -329,7 +329,7 @@ typedef struct core_queue_numbers {
 } core_queue_numbers;
 
 typedef struct core_numbers {
-    bool store_ok;
+    bool store_ok, store_closed;
     int64_t node, lease_left_us, store_latency_us;
     int64_t running, ready, unanswered, stuck, long_running, outcomes_waiting;
     int64_t parked, deferrals, rejected, opened; /* by rate limits: waiting now; and so far: had to wait, refused, not limited */

@@ -5,7 +5,7 @@
  *   batch.c    gathering operations, lanes, receipts and resending
  *   claim.c    queues: what to claim, born leased, prefetch, ready tasks
  *   run.c      one task from READY to settled: starts, outcomes, timeouts, progress
- *   gate.c     rate limits: slots, tasks parked until theirs
+ *   throttle.c rate limits: slots, tasks parked until theirs
  *   lease.c    the node: registration, ids, renewals and its own deadline, reconciliation, rescue, retention
  */
 #ifndef CORE_ENGINE_H
@@ -15,6 +15,7 @@
 #include "base/canary.h"
 #include "base/check.h"
 #include "base/idgen.h"
+#include "core/body.h"
 #include "core/core.h"
 #include "core/limit.h"
 #include "core/task.h"
@@ -54,7 +55,9 @@ typedef struct queue {
     bool paused;        /* by the store's last word */
     bool hungry;        /* something may be due in the store */
     bool stirred;       /* something came up while a claim was in flight: its answer may be too old */
-    bool caught_up;     /* the last claim came back short and nothing came up since: inserts may ask for leases */
+    bool caught_up;     /* nothing is due in the store but what this node put there since: inserts may ask for leases */
+    int64_t owed;       /* how much that is at most */
+    int64_t owed_late;  /* of that, what came while a claim was in flight: its answer may not know of it */
     int64_t claimed_us; /* when the last claim was sent */
     core_timer due;     /* the next task falls due */
     int prefetch;       /* tasks beyond the workers worth holding: what it finishes in 50 ms */
@@ -129,11 +132,12 @@ struct core {
     queue *queues;
     int queues_count;
     handler *handlers;
-    int handlers_count, wildcard;     /* wildcard: index or -1 */
-    int recent_queue, recent_handler; /* found last */
-    policy *policies;                 /* handlers x queues, made at start */
-    const char **types;               /* for claims */
-    char *queues_csv, *types_csv;     /* for the registration */
+    int handlers_count, wildcard;                     /* wildcard: index or -1 */
+    int recent_queue, recent_handler;                 /* found last */
+    const char *recent_queue_name, *recent_type_name; /* by these very names; NULL between inputs, when bodies come and go */
+    policy *policies;                                 /* handlers x queues, made at start */
+    const char **types;                               /* for claims */
+    char *queues_csv, *types_csv;                     /* for the registration */
 
     /* Tasks held. */
     map tasks;
@@ -150,6 +154,7 @@ struct core {
     int64_t limits_version;  /* that the store told last; -1: nothing yet */
     int marked, marked_solo; /* suspects about, and those of them that must be the only one */
     int64_t lease_seq;
+    body_moves moves; /* of tasks that were freed; done when there are no more actions */
 
     /* Operations waiting for a batch, requests waiting for room, operations in flight. */
     list task_ops, requests, parked;
@@ -177,6 +182,7 @@ struct core {
     pawl_claimed *claimed;
     int claimed_room, claim_promised;
     bool news_wanted;
+    bool closed; /* the store's gate is shut */
     int claim_tries;
     core_timer claim_timer, news_timer;
 
@@ -225,14 +231,22 @@ void engine_push(core *c); /* after every input: send what can be sent, start wh
 void engine_timer(core *c, core_timer *t, int64_t at_us);
 void engine_timer_off(core *c, core_timer *t);
 void engine_act(core *c, core_act *act, int kind);
-void engine_event(core *c, pawl_event_kind kind, const pawl_body *body, int attempt, int64_t fence, int64_t value,
-                  const char *text);
+void engine_tell(core *c, pawl_event_kind kind, const pawl_body *body, int attempt, int64_t fence, int64_t value,
+                 const char *text);
 void engine_log(core *c, pawl_level level, const char *fmt, ...) PAWL_PRINTF(3, 4);
 void engine_call(core *c, core_call *call); /* sends it */
 int64_t engine_backoff(core *c, int tries); /* 50 ms x 2^tries up to 5 s, with jitter */
 void engine_store_ok(core *c, const core_call *call);
 void engine_store_bad(core *c, const core_call *call);
 bool engine_may_run(const core *c); /* started, and the lease is good */
+
+/* Counts an event, and tells of it if anybody wants to know. */
+static inline void engine_event(core *c, pawl_event_kind kind, const pawl_body *body, int attempt, int64_t fence, int64_t value,
+                                const char *text)
+{
+    c->counts[kind]++;
+    if (c->events_wanted) engine_tell(c, kind, body, attempt, fence, value, text);
+}
 
 /* request.c */
 void request_results(core *c, core_request *r, int64_t sent_us, int64_t store_now_us);
@@ -255,6 +269,7 @@ uint64_t batch_key_hash(const pawl_body *body);
 /* claim.c */
 int claim_find_queue(core *c, const char *name);                /* -1: not served here */
 int claim_find_handler(core *c, const char *type);              /* -1: unknown type */
+void claim_forget_names(core *c);                               /* an input begins or ends */
 bool claim_may_ask(core *c, const pawl_body *body, int *queue); /* may this insert ask for a lease? reserves room if so */
 void claim_asked(core *c, int queue);                           /* the answer to such an insert is here */
 void claim_pending(core *c, const char *queue, int64_t run_at_us, int64_t store_now_us); /* a task was stored for later */
@@ -269,10 +284,10 @@ void claim_run_slow(queue *q);       /* a worker did not come in time: no surplu
 void claim_news(core *c, const pawl_news *news);
 
 /* run.c */
-struct gate_told;
+struct throttle_told;
 core_task *run_take(core *c);                                                   /* a promised task struct */
 bool run_promise(core *c, int count);                                           /* make sure that so many more can be taken */
-void run_adopt(core *c, core_task *t, int queue, const struct gate_told *told); /* a lease is ours: READY */
+void run_adopt(core *c, core_task *t, int queue, const struct throttle_told *told); /* a lease is ours: READY */
 void run_ready(core *c);                                                        /* start what can start */
 void run_op_answered(core *c, core_task *t, int64_t sent_us, int64_t store_now_us);
 void run_stop(core *c, core_task *t, pawl_stop_reason reason);
@@ -290,26 +305,26 @@ void run_cancel_unstarted(core *c, core_task *t);
 void run_refuse(core *c, core_task *t, const char *fmt, ...) PAWL_PRINTF(3, 4); /* ends as failed, rate_limited */
 void run_gone(core *c, core_task *t);                                           /* the lease has ended: nothing is left to say */
 
-/* gate.c */
-typedef struct gate_told { /* what the store says about a lease's slot */
+/* throttle.c */
+typedef struct throttle_told { /* what the store says about a lease's slot */
     bool limited;
     int64_t slot_us, until_us, epoch; /* until 0: it has none */
     int64_t sent_us, store_now_us;    /* of the call */
-} gate_told;
+} throttle_told;
 
-bool gate_prepare(core *c);
-bool gate_register(core *c); /* stores the handlers' limits before anything is claimed; false: no memory */
-void gate_limit_stored(core *c, const pawl_op *op);
-void gate_adopt(core *c, core_task *t, const gate_told *told);
-bool gate_admits(core *c, core_task *t);         /* a worker is free: may it start? If not, it is parked, or on its way back */
-bool gate_admits_started(core *c, core_task *t); /* the same, after its START */
-void gate_timer(core *c, core_task *t);
-void gate_reserved(core *c, core_task *t, int64_t sent_us, int64_t store_now_us);
-bool gate_leave(core *c, core_task *t); /* out of PARKED, for good; false: only once its operation is answered */
-void gate_forget(core *c, core_task *t);
-pawl_bytes gate_told_key(const core_task *t);
-int64_t gate_slot_of(const core_task *t);
-void gate_release_queue(core *c, const queue *q);
+bool throttle_prepare(core *c);
+bool throttle_register(core *c); /* stores the handlers' limits before anything is claimed; false: no memory */
+void throttle_limit_stored(core *c, const pawl_op *op);
+void throttle_adopt(core *c, core_task *t, const throttle_told *told);
+bool throttle_admits(core *c, core_task *t);         /* a worker is free: may it start? If not, it is parked, or on its way back */
+bool throttle_admits_started(core *c, core_task *t); /* the same, after its START */
+void throttle_timer(core *c, core_task *t);
+void throttle_reserved(core *c, core_task *t, int64_t sent_us, int64_t store_now_us);
+bool throttle_leave(core *c, core_task *t); /* out of PARKED, for good; false: only once its operation is answered */
+void throttle_forget(core *c, core_task *t);
+pawl_bytes throttle_told_key(const core_task *t);
+int64_t throttle_slot_of(const core_task *t);
+void throttle_release_queue(core *c, const queue *q);
 
 /* lease.c */
 void lease_send(core *c);                     /* registration, ids, renewal, held, rescue, leaving */

@@ -129,10 +129,11 @@ void lease_plan(core *c)
         engine_timer_off(c, &c->deadline_timer);
         return;
     }
-    int64_t at = (c->victims_count > 0 ? c->asked_us : c->renewed_us) + third(c);
+    int64_t at = (c->victims_count > 0 && !CANARY(BUSY_BLIND) ? c->asked_us : c->renewed_us) + third(c);
     if (at < c->renew_again_us) at = c->renew_again_us;
     if (!heap_has(&c->renew_timer.node) || c->renew_timer.node.at != at) engine_timer(c, &c->renew_timer, at);
-    if (c->held > 0 && !c->lapsed) engine_timer(c, &c->deadline_timer, c->deadline_us);
+    bool set = heap_has(&c->deadline_timer.node) && c->deadline_timer.node.at == c->deadline_us;
+    if (c->held > 0 && !c->lapsed && !set) engine_timer(c, &c->deadline_timer, c->deadline_us);
 }
 
 void lease_granted(core *c, int64_t sent_us)

@@ -66,12 +66,24 @@ static bool needs_lock(const pawl_op *op)
     return true;
 }
 
+/* Another processor has filled the request, and each look at it here would wait for that one's caches. */
+static void fetch_ahead(const core_request *r, int i)
+{
+    if (i + 16 < r->count)
+        for (size_t at = 0; at < sizeof *r->ops; at += 64) __builtin_prefetch((const char *)&r->ops[i + 16] + at, 1);
+    if (i + 8 < r->count && r->ops[i + 8].kind == PAWL_OP_INSERT) {
+        const char *body = (const char *)r->ops[i + 8].u.insert.body;
+        for (size_t at = 0; at < sizeof(pawl_body); at += 64) __builtin_prefetch(body + at, 1);
+    }
+}
+
 static bool prepare(core *c, core_request *r)
 {
     bool locks = false;
     r->bytes = 0;
     for (int i = 0; i < r->count; i++) {
         pawl_op *op = &r->ops[i];
+        fetch_ahead(r, i);
         locks = locks || needs_lock(op);
         if (op->kind != PAWL_OP_INSERT) {
             if (!op->audit) op->audit = PAWL_AUDIT_FULL;
@@ -133,7 +145,7 @@ void core_give_up(core *c, core_time now, core_request *r)
 
 static void adopt(core *c, pawl_op *op, int queue, int64_t sent_us, int64_t store_now_us)
 {
-    gate_told told = {.limited = op->u.insert.body->rate_key.len > 0 && op->out_until_us != INT64_MAX,
+    throttle_told told = {.limited = op->u.insert.body->rate_key.len > 0 && op->out_until_us != INT64_MAX,
                       .slot_us = op->out_run_at_us,
                       .until_us = op->out_until_us,
                       .epoch = op->out_epoch,
@@ -160,7 +172,7 @@ static void insert_result(core *c, pawl_op *op, int64_t sent_us, int64_t store_n
     bool asked = op->u.insert.ask_lease;
     op->u.insert.ask_lease = false;
     if (asked) claim_asked(c, queue);
-    if (op->result == PAWL_OP_EXISTING || op->result == PAWL_OP_REFUSED) return;
+    if (op->result == PAWL_OP_EXISTING || op->result == PAWL_OP_REFUSED || op->result == PAWL_OP_CLOSED) return;
     if (op->result == PAWL_OP_UPDATED) request_unpark(c, -1); /* it may have left another queue */
     if (body->id != op->out_id) body->id = op->out_id;        /* the store may read it, too */
     engine_event(c, PAWL_EVENT_DISPATCHED, body, 0, 0, 0, pawl_dispatched_name((pawl_dispatched)op->result));
@@ -206,13 +218,16 @@ static bool op_result(core *c, core_request *r, pawl_op *op, int64_t sent_us, in
         op->result = PAWL_OP_NONE;
         return false;
     case PAWL_OP_FULL: return false;
+    case PAWL_OP_CLOSED:
+        if (op->kind != PAWL_OP_INSERT) return true;
+        break;
     default: break;
     }
     switch (op->kind) {
     case PAWL_OP_INSERT: insert_result(c, op, sent_us, store_now_us); break;
     case PAWL_OP_CANCEL: cancel_result(c, op); break;
     case PAWL_OP_QUEUE: queue_result(c, op); break;
-    case PAWL_OP_LIMIT: gate_limit_stored(c, op); break;
+    case PAWL_OP_LIMIT: throttle_limit_stored(c, op); break;
     case PAWL_OP_RETRY:
     case PAWL_OP_RELEASE:
         if (op->kind == PAWL_OP_RELEASE && op->out_state == PAWL_CANCELLED) request_unpark(c, -1); /* its place is free */

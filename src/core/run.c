@@ -34,7 +34,7 @@ core_task *run_take(core *c)
     CHECK(node);
     c->free_count--;
     core_task *t = container_of(node, core_task, link);
-    memset(t, 0, sizeof *t);
+    zero(t, sizeof *t);
     t->timer.kind = TIMER_TASK;
     t->progress = -1;
     return t;
@@ -42,7 +42,7 @@ core_task *run_take(core *c)
 
 void core_task_free(core *c, core_task *t)
 {
-    pawl_body_free(c->allocator, t->body);
+    body_free(&c->moves, c->allocator, t->body);
     alloc_free(c->allocator, t->refusal);
     alloc_free(c->allocator, t->own_key);
     t->body = NULL;
@@ -80,7 +80,7 @@ static void release(core *c, core_task *t, int64_t delay_us);
 
 void run_unready(core *c, core_task *t) { ready_remove(c, t); }
 
-void run_adopt(core *c, core_task *t, int queue_at, const gate_told *told)
+void run_adopt(core *c, core_task *t, int queue_at, const throttle_told *told)
 {
     t->queue = queue_at;
     t->handler = claim_find_handler(c, t->body->type);
@@ -99,7 +99,7 @@ void run_adopt(core *c, core_task *t, int queue_at, const gate_told *told)
         return;
     }
     const core_limit *limit = &c->handlers[t->handler].limit;
-    if (told->limited || limit->limiter || limit->rate.permits > 0) gate_adopt(c, t, told);
+    if (told->limited || limit->limiter || limit->rate.permits > 0) throttle_adopt(c, t, told);
 }
 
 /* ---- ending ------------------------------------------------------------------------------------------------------------------------- */
@@ -174,7 +174,7 @@ void run_release(core *c, core_task *t, int64_t delay_us, int64_t slot_us)
     t->op.u.release.delay_us = delay_us;
     t->op.u.release.slot_us = slot_us;
     t->op.u.release.epoch = t->epoch;
-    t->op.u.release.key = slot_us ? gate_told_key(t) : (pawl_bytes){0};
+    t->op.u.release.key = slot_us ? throttle_told_key(t) : (pawl_bytes){0};
     t->op.u.release.run.progress = -1;
     run_send(c, t, PAWL_OP_RELEASE);
 }
@@ -182,7 +182,7 @@ void run_release(core *c, core_task *t, int64_t delay_us, int64_t slot_us)
 /* With the rate slot it has, if any. */
 static void release(core *c, core_task *t, int64_t delay_us)
 {
-    run_release(c, t, delay_us, t->until_mono_us > c->now.mono_us ? gate_slot_of(t) : 0);
+    run_release(c, t, delay_us, t->until_mono_us > c->now.mono_us ? throttle_slot_of(t) : 0);
 }
 
 static void end_unstarted(core *c, core_task *t, pawl_state to, const char *reason, const char *error)
@@ -216,7 +216,7 @@ void run_release_queue(core *c, queue *q)
         q->ready_count--;
         release(c, container_of(node, core_task, link), -1);
     }
-    if (c->policies) gate_release_queue(c, q);
+    if (c->policies) throttle_release_queue(c, q);
     if (q->busy > 0 && c->config.surplus > 0 && !list_linked(&q->recall.link)) engine_act(c, &q->recall, CORE_RECALL);
 }
 
@@ -280,7 +280,7 @@ static bool may_start(const core *c, const core_task *t)
 /* Only a plain task may wait for its worker: a start that is written down is a start, and a rate slot has its end. */
 static bool has_worker(const queue *q, const core_task *t)
 {
-    return q->busy < q->workers || (!t->not_started && !t->suspect && !t->gate);
+    return q->busy < q->workers || (!t->not_started && !t->suspect && !t->throttle);
 }
 
 void run_ready(core *c)
@@ -293,7 +293,7 @@ void run_ready(core *c)
             core_task *t = container_of(node, core_task, link);
             if (!may_start(c, t) || !has_worker(q, t)) continue;
             ready_remove(c, t);
-            if (!t->gate || gate_admits(c, t)) start(c, t);
+            if (!t->throttle || throttle_admits(c, t)) start(c, t);
         }
     }
 }
@@ -316,11 +316,11 @@ void run_cancel(core *c, core_task *t)
 {
     if (t->state == CORE_READY) {
         ready_remove(c, t);
-        gate_forget(c, t);
+        throttle_forget(c, t);
         run_cancel_unstarted(c, t);
     } else if (t->state == CORE_PARKED) {
         t->dropped = true;
-        if (gate_leave(c, t)) run_cancel_unstarted(c, t);
+        if (throttle_leave(c, t)) run_cancel_unstarted(c, t);
     } else {
         run_stop(c, t, PAWL_STOP_CANCELLED); /* STARTING: the store will answer that a cancel was asked */
     }
@@ -329,9 +329,9 @@ void run_cancel(core *c, core_task *t)
 void run_lose(core *c, core_task *t)
 {
     t->lost = true;
-    if (t->state == CORE_PARKED && !gate_leave(c, t)) return;
+    if (t->state == CORE_PARKED && !throttle_leave(c, t)) return;
     if (t->state == CORE_READY || t->state == CORE_PARKED) {
-        if (t->state == CORE_READY) ready_remove(c, t), gate_forget(c, t);
+        if (t->state == CORE_READY) ready_remove(c, t), throttle_forget(c, t);
         engine_event(c, PAWL_EVENT_LEASE_LOST, t->body, t->failures + 1, t->fence, 0, NULL);
         forget(c, t);
         core_task_free(c, t);
@@ -343,7 +343,7 @@ void run_lose(core *c, core_task *t)
 void run_timer(core *c, core_task *t)
 {
     if (t->state == CORE_PARKED) {
-        gate_timer(c, t);
+        throttle_timer(c, t);
         return;
     }
     CHECK(t->state == CORE_RUNNING);
@@ -428,7 +428,7 @@ static pawl_execution execution(const core *c, const core_task *t, pawl_attempt_
 
 static void finish(core *c, core_task *t, pawl_state to, pawl_attempt_outcome how, const char *reason, const char *error)
 {
-    memset(&t->op.u, 0, sizeof t->op.u);
+    zero(&t->op.u, sizeof t->op.u);
     t->op.u.finish.to = to;
     t->op.u.finish.reason = reason;
     t->op.u.finish.run = execution(c, t, how, error);
@@ -448,7 +448,7 @@ static void again(core *c, core_task *t, pawl_attempt_outcome how, int64_t delay
     t->op.u.release.delay_us = delay_us;
     t->op.u.release.failure = how == PAWL_ATTEMPT_RETRY || how == PAWL_ATTEMPT_TIMEOUT;
     t->op.u.release.interruption = how == PAWL_ATTEMPT_INTERRUPTED;
-    if (CANARY(SLOT_TWICE)) t->op.u.release.slot_us = gate_slot_of(t), t->op.u.release.epoch = t->epoch;
+    if (CANARY(SLOT_TWICE)) t->op.u.release.slot_us = throttle_slot_of(t), t->op.u.release.epoch = t->epoch;
     if (CANARY(INTERRUPTION_COSTS)) t->op.u.release.failure |= t->op.u.release.interruption;
     t->op.u.release.run = execution(c, t, how, error);
     run_send(c, t, PAWL_OP_RELEASE);
@@ -575,12 +575,12 @@ static void start_answered(core *c, core_task *t)
     bool good = t->op.result == PAWL_OP_DONE, cancelling = t->op.result == PAWL_OP_CANCELLING;
     if (good && engine_may_run(c) && !t->lost && !queue_of(c, t)->paused) {
         t->not_started = t->suspect = false;
-        if (!t->gate) {
+        if (!t->throttle) {
             begin(c, t);
             return;
         }
         worker_free(c, t); /* while it asks */
-        if (!gate_admits_started(c, t)) return;
+        if (!throttle_admits_started(c, t)) return;
         queue_of(c, t)->busy++;
         t->in_worker = true;
         begin(c, t);
@@ -680,7 +680,7 @@ void run_op_answered(core *c, core_task *t, int64_t sent_us, int64_t store_now_u
     case PAWL_OP_FINISH: finish_answered(c, t); break;
     case PAWL_OP_RELEASE: release_answered(c, t, store_now_us); break;
     case PAWL_OP_PROGRESS: progress_answered(c, t); break;
-    case PAWL_OP_RESERVE: gate_reserved(c, t, sent_us, store_now_us); break;
+    case PAWL_OP_RESERVE: throttle_reserved(c, t, sent_us, store_now_us); break;
     default: CHECK(!"an operation of a task");
     }
 }

@@ -180,6 +180,13 @@ pawl_status pawl_dispatch_pg(pawl *p, struct pg_conn *pg, const pawl_task *task,
     LEAVE(p);
 }
 
+pawl_status pawl_dispatch_mysql(pawl *p, struct st_mysql *my, const pawl_task *task, pawl_receipt *receipt, pawl_error *err)
+{
+    ENTER(p);
+    status = dispatch_within(rt, "mysql", my, task, receipt, err);
+    LEAVE(p);
+}
+
 void pawl_committed(pawl *p)
 {
     runtime *rt;

@@ -1,6 +1,7 @@
 /* Dispatch: one task, many, with a callback, inside the caller's own transaction. Everything is checked and copied before
  * anything is sent; what the store made of each task comes back in its receipt. */
-#include "runtime/runtime.h"
+#include "core/body.h"
+#include "runtime/gate.h"
 #include <stdio.h>
 
 #define DRAW_TRIES 3
@@ -9,37 +10,38 @@
 
 static pawl_status no_memory(pawl_error *err) { return err_set(err, PAWL_NO_MEMORY, "could not take the task: out of memory"); }
 
-static pawl_body *copy_body(runtime *rt, const pawl_task *task)
+static pawl_body body_of(runtime *rt, const pawl_task *task, const char *queue)
 {
-    pawl_body body = {.id = task->id,
-                      .type = task->type,
-                      .queue = task->queue ? task->queue : config_queue_of(rt, task->type),
-                      .tenant = task->tenant ? task->tenant : "",
-                      .key = task->key,
-                      .content_type = task->content_type,
-                      .created_by = task->created_by,
-                      .traceparent = task->traceparent,
-                      .headers = task->headers,
-                      .payload = task->payload.len ? task->payload : (pawl_bytes){0},
-                      .rate_key = config_rate_key(rt, task),
-                      .priority = task->priority,
-                      .max_attempts = task->max_attempts,
-                      .timeout_us = task->timeout_us,
-                      .audit = task->audit};
-    return pawl_body_copy(&rt->allocator, &body);
+    return (pawl_body){.id = task->id,
+                       .type = task->type,
+                       .queue = queue,
+                       .tenant = task->tenant ? task->tenant : "",
+                       .key = task->key,
+                       .content_type = task->content_type,
+                       .created_by = task->created_by,
+                       .traceparent = task->traceparent,
+                       .headers = task->headers,
+                       .payload = task->payload.len ? task->payload : (pawl_bytes){0},
+                       .rate_key = config_rate_key(rt, task),
+                       .priority = task->priority,
+                       .max_attempts = task->max_attempts,
+                       .timeout_us = task->timeout_us,
+                       .audit = task->audit};
 }
 
 pawl_status dispatch_body(runtime *rt, const pawl_task *task, pawl_body **out, pawl_error *err)
 {
-    pawl_status status = valid_task(rt, task, err);
+    pawl_status status = valid_task(rt, task, NULL, err);
     if (status) return status;
-    *out = copy_body(rt, task);
+    pawl_body body = body_of(rt, task, task->queue ? task->queue : config_queue_of(rt, task->type));
+    *out = pawl_body_copy(&rt->allocator, &body);
     return *out ? PAWL_OK : no_memory(err);
 }
 
 void dispatch_insert(pawl_op *op, const pawl_task *task, pawl_body *body)
 {
-    *op = (pawl_op){.kind = PAWL_OP_INSERT, .id = task->id};
+    op->kind = PAWL_OP_INSERT;
+    op->id = task->id;
     op->u.insert.body = body;
     op->u.insert.delay_us = task->delay_us;
     op->u.insert.at_us = task->at_us;
@@ -57,6 +59,7 @@ static pawl_receipt receipt_of(const pawl_op *op, pawl_status status)
     case PAWL_OP_REPLACED: return (pawl_receipt){PAWL_OK, PAWL_REPLACED, op->out_id};
     case PAWL_OP_FULL: return (pawl_receipt){.status = PAWL_FULL};
     case PAWL_OP_REFUSED: return (pawl_receipt){.status = PAWL_TOO_LARGE};
+    case PAWL_OP_CLOSED: return (pawl_receipt){.status = PAWL_MOVED};
     default: return (pawl_receipt){.status = status ? status : PAWL_INTERNAL};
     }
 }
@@ -66,12 +69,18 @@ static pawl_status refused(pawl_error *err)
     return err_set(err, PAWL_TOO_LARGE, "the store cannot hold the task: make it smaller");
 }
 
+static pawl_status moved(pawl_error *err)
+{
+    return err_set(err, PAWL_MOVED, "nothing was stored: %s", pawl_status_text(PAWL_MOVED));
+}
+
 static void read_one(ticket *t, const core_request *r)
 {
     t->receipt = receipt_of(&r->ops[0], r->status);
     if (r->status) return;
     t->status = t->receipt.status;
-    if (t->status) refused(&t->err);
+    if (t->status == PAWL_MOVED) moved(&t->err);
+    else if (t->status) refused(&t->err);
 }
 
 /* A queue served here, or by any living node. */
@@ -136,11 +145,15 @@ pawl_status dispatch_async(runtime *rt, const pawl_task *task, pawl_dispatch_fn 
 /* ---- many ---------------------------------------------------------------------------------------------------------------- */
 
 /* Tasks of one tenant with one key are one operation, as they are one task: the last says what is stored, the first is answered
- * with what became of it, the others with `updated`. */
+ * with what became of it, the others with `updated`. Without keys and ids each task is its own operation, and nothing below is needed
+ * to tell. */
 typedef struct bulk {
     runtime *rt;
     const pawl_task *tasks;
     size_t n;
+    bool plain;       /* no task has a key or an id */
+    const char *type; /* the last one without a queue, and the queue it goes to */
+    const char *queue;
     int *op_of;   /* the operation of each task */
     size_t *last; /* the task whose content each operation has */
     int ops;
@@ -149,19 +162,31 @@ typedef struct bulk {
     map_node *nodes; /* two per task: its key, its id */
 } bulk;
 
-static pawl_status check_bulk(const bulk *b, pawl_error *err)
+static const char *queue_of(bulk *b, const pawl_task *t)
+{
+    if (t->queue) return t->queue;
+    if (t->type != b->type) {
+        b->type = t->type;
+        b->queue = config_queue_of(b->rt, t->type);
+    }
+    return b->queue;
+}
+
+static pawl_status check_bulk(bulk *b, pawl_error *err)
 {
     size_t bytes = 0;
     const char *known = NULL;
+    pawl_error why;
+    b->plain = true;
     for (size_t i = 0; i < b->n; i++) {
         const pawl_task *t = &b->tasks[i];
-        pawl_error why = {0};
-        pawl_status status = valid_task(b->rt, t, &why);
+        pawl_status status = valid_task(b->rt, t, i > 0 ? t - 1 : NULL, &why);
         if (status) return err_set(err, status, "task %zu of %zu: %s", i + 1, b->n, why.message);
-        const char *queue = t->queue ? t->queue : config_queue_of(b->rt, t->type);
-        if ((!known || strcmp(queue, known) != 0) && (status = check_served(b->rt, queue, err))) return status;
+        const char *queue = queue_of(b, t);
+        if (queue != known && (!known || strcmp(queue, known) != 0) && (status = check_served(b->rt, queue, err))) return status;
         known = queue;
         bytes += t->payload.len + (t->headers ? strlen(t->headers) : 0) + t->rate_key.len;
+        b->plain = b->plain && !t->key && !t->id;
     }
     if (bytes > PAWL_BULK_BYTES)
         return err_set(err, PAWL_TOO_LARGE, "the tasks have %zu bytes, one call takes %u: use several", bytes, PAWL_BULK_BYTES);
@@ -195,7 +220,7 @@ static void assign(bulk *b, size_t i)
 
 static pawl_status assign_all(bulk *b, pawl_error *err)
 {
-    for (size_t i = 0; i < b->n; i++) {
+    for (size_t i = 0; i < b->n && !b->plain; i++) {
         const pawl_task *t = &b->tasks[i];
         assign(b, i);
         if (!t->id) continue;
@@ -208,14 +233,17 @@ static pawl_status assign_all(bulk *b, pawl_error *err)
 
 static bool fill_ops(bulk *b, ticket *t)
 {
-    for (int i = 0; i < b->ops; i++) {
-        const pawl_task *task = &b->tasks[b->last[i]];
-        pawl_body *body = copy_body(b->rt, task);
-        if (!body) return false;
+    body_pack pack = {.allocator = &b->rt->allocator};
+    bool ok = true;
+    for (int i = 0; i < b->ops && ok; i++) {
+        const pawl_task *task = &b->tasks[b->plain ? (size_t)i : b->last[i]];
+        pawl_body from = body_of(t->rt, task, queue_of(b, task)), *body = body_pack_add(&pack, &from);
+        if (!(ok = body)) break;
         dispatch_insert(&t->request->ops[i], task, body);
         if (i == 0) snprintf(t->queue, sizeof t->queue, "%s", body->queue);
     }
-    return true;
+    body_pack_done(&pack);
+    return ok;
 }
 
 static void read_many(ticket *t, const core_request *r)
@@ -223,13 +251,15 @@ static void read_many(ticket *t, const core_request *r)
     int answered = -1; /* operations are numbered in the order of their first task */
     bool stored = false;
     for (size_t i = 0; i < t->receipts_count; i++) {
-        int op = t->op_of[i];
+        int op = t->op_of ? t->op_of[i] : (int)i;
         pawl_receipt receipt = receipt_of(&r->ops[op], r->status);
         if (op <= answered && receipt.status == PAWL_OK && receipt.outcome != PAWL_EXISTING) receipt.outcome = PAWL_UPDATED;
         if (op > answered) answered = op;
         stored = stored || receipt.status == PAWL_OK;
         if (t->receipts) t->receipts[i] = receipt;
     }
+    bool closed = r->status == PAWL_OK && r->count > 0 && r->ops[0].result == PAWL_OP_CLOSED;
+    if (closed) t->status = moved(&t->err);
     if (stored) t->status = PAWL_OK; /* single items may have been refused: their receipts say so */
 }
 
@@ -257,6 +287,8 @@ static bool bulk_init(bulk *b)
     const pawl_allocator *a = &b->rt->allocator;
     map_init(&b->keys, a);
     map_init(&b->ids, a);
+    b->ops = b->plain ? (int)b->n : 0;
+    if (b->plain) return true;
     b->op_of = alloc_new(a, b->n * sizeof *b->op_of);
     b->last = alloc_new(a, b->n * sizeof *b->last);
     b->nodes = alloc_new(a, 2 * b->n * sizeof *b->nodes);
@@ -305,6 +337,12 @@ static pawl_status apply_within(runtime *rt, void *connection, pawl_op *op, pawl
     if (status) return status;
     pawl_receipt r = receipt_of(op, PAWL_OK);
     if (r.status == PAWL_TOO_LARGE) return refused(err);
+    if (r.status == PAWL_MOVED) {
+        pawl_error why;
+        gate_explain(rt, &why);
+        if (err) *err = why;
+        return r.status;
+    }
     if (r.status) return err_set(err, r.status, "the store did not take the task: %s", pawl_status_text(r.status));
     if (receipt) *receipt = r;
     return PAWL_OK;
@@ -313,11 +351,16 @@ static pawl_status apply_within(runtime *rt, void *connection, pawl_op *op, pawl
 /* A connection of another kind than the store's would be taken for what it is not. A store without transactions says so itself. */
 pawl_status dispatch_check_kind(const runtime *rt, const char *scheme, const void *connection, pawl_error *err)
 {
-    bool sqlite = strcmp(scheme, "sqlite") == 0;
-    if (!connection) return err_set(err, PAWL_INVALID, "the %s is NULL", sqlite ? "sqlite3 handle" : "PGconn");
+    static const struct {
+        const char *scheme, *name, *handle;
+    } kinds[] = {
+        {"sqlite", "SQLite", "sqlite3 handle"}, {"postgres", "PostgreSQL", "PGconn"}, {"mysql", "MariaDB", "MYSQL handle"}};
+    size_t kind = 0;
+    while (strcmp(kinds[kind].scheme, scheme) != 0) kind++;
+    if (!connection) return err_set(err, PAWL_INVALID, "the %s is NULL", kinds[kind].handle);
     if (!rt->store->type->tx_apply || strcmp(rt->store->type->scheme, scheme) == 0) return PAWL_OK;
     return err_set(err, PAWL_MISUSE, "the store is %s, not %s: this call needs a connection to the store's own database", rt->url,
-                   sqlite ? "SQLite" : "PostgreSQL");
+                   kinds[kind].name);
 }
 
 pawl_status dispatch_within(runtime *rt, const char *scheme, void *connection, const pawl_task *task, pawl_receipt *receipt,
@@ -330,7 +373,7 @@ pawl_status dispatch_within(runtime *rt, const char *scheme, void *connection, c
     pawl_body *body;
     pawl_status status = dispatch_body(rt, task, &body, err);
     if (status) return status;
-    pawl_op op;
+    pawl_op op = {0};
     dispatch_insert(&op, task, body);
     op.audit = audit_of(rt, body);
     status = apply_within(rt, connection, &op, receipt, err);

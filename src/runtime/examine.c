@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "runtime/runtime.h"
+#include "runtime/gate.h"
 #include "runtime/upkeep.h"
 #include <stdio.h>
 #include <string.h>
@@ -257,8 +258,34 @@ static pawl_status find_clock(exam *e, pawl_error *err)
 
 /* ---- all of it ------------------------------------------------------------------------------------------------------------- */
 
+static void find_gate(exam *e, const pawl_gate *g)
+{
+    static const char check[] = "gate";
+    const char *peer = g->peer ? g->peer : "another store";
+    char since[RFC3339_TEXT];
+    rfc3339_format(g->at_us, since);
+    bool over = g->position && strcmp(g->position, GATE_COMPLETE) == 0;
+    if (g->mode == PAWL_GATE_OPEN) {
+        pawl_find(e->f, check, PAWL_VERDICT_OK, "The store takes tasks.");
+    } else if (g->mode == PAWL_GATE_CLOSED && over) {
+        pawl_find(e->f, check, PAWL_VERDICT_WARN, "The store is closed: its tasks have moved to \"%s\", on %.19sZ.", peer, since);
+        pawl_advise(e->f, "Point programs at that store. This one can be removed when nobody asks it any more.");
+    } else {
+        pawl_find(e->f, check, g->mode == PAWL_GATE_LEAVING ? PAWL_VERDICT_WARN : PAWL_VERDICT_ACT,
+                  g->mode == PAWL_GATE_ARRIVING ? "A move from \"%s\" is not complete, since %.19sZ: nothing runs here before."
+                  : g->mode == PAWL_GATE_CLOSED
+                      ? "The store is closed: its tasks are moving to \"%s\", since %.19sZ."
+                      : "The store is being moved to \"%s\", since %.19sZ: old tasks are not removed meanwhile.",
+                  peer, since);
+        pawl_advise(
+            e->f,
+            "If no `pawl move` is under way, start it again: it goes on from where it came to. Or give it up with --abort.");
+    }
+}
+
 static pawl_status find_inside(exam *e, pawl_error *err)
 {
+    pawl_gate gate;
     pawl_query stats = {.kind = PAWL_QUERY_STATS, .window_us = PAWL_HOUR}, nodes = {.kind = PAWL_QUERY_NODES};
     pawl_status status = store_read(e->store, &nodes, e->arena, err);
     if (!status) status = store_read(e->store, &stats, e->arena, err);
@@ -266,6 +293,9 @@ static pawl_status find_inside(exam *e, pawl_error *err)
     e->stats = stats.stats;
     e->nodes = nodes.nodes;
     e->now_us = stats.stats->now_us;
+    status = gate_look(e->store, e->arena, &gate, err);
+    if (status) return status;
+    find_gate(e, &gate);
     find_stale_leases(e);
     find_unserved(e);
     find_paused(e);

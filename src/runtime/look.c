@@ -3,7 +3,7 @@
  * An answer is an arena. The struct the caller gets stands in it behind a `head` that leads back to the arena, and to a copy of
  * the allocator, so that it can be freed after the engine is closed.
  */
-#include "runtime/runtime.h"
+#include "runtime/gate.h"
 #include <stdio.h>
 
 #define LIST_LIMIT 100
@@ -180,6 +180,17 @@ static void add_own_all(runtime *rt, pawl_stats *stats)
     loop_leave(rt);
 }
 
+static pawl_status add_gate(runtime *rt, pawl_arena *arena, pawl_stats *stats, pawl_error *err)
+{
+    pawl_gate gate;
+    pawl_error why;
+    pawl_status status = gate_look(rt->store, arena, &gate, err);
+    if (status || !gate_shut(&gate)) return status;
+    gate_say(&gate, rt->url, &why);
+    stats->closed = pawl_arena_str(arena, why.message);
+    return stats->closed ? PAWL_OK : no_memory(err);
+}
+
 pawl_status look_stats(runtime *rt, int64_t window_us, pawl_stats **out, pawl_error *err)
 {
     if (window_us < 0 || window_us > 366 * PAWL_DAY)
@@ -188,6 +199,11 @@ pawl_status look_stats(runtime *rt, int64_t window_us, pawl_stats **out, pawl_er
     answer *a;
     pawl_status status = ask(rt, &query, &a, err);
     if (status) return status;
+    status = add_gate(rt, a->arena, query.stats, err);
+    if (status) {
+        answer_free(a);
+        return status;
+    }
     add_own_all(rt, query.stats);
     return give(a, query.stats, sizeof *query.stats, out, err);
 }
@@ -280,6 +296,9 @@ static void say(pawl_health *h, const char *store_error)
                  lag);
     } else if (!h->store_ok) {
         snprintf(h->text, sizeof h->text, "the store does not answer: %s", store_error);
+    } else if (h->store_closed) {
+        snprintf(h->text, sizeof h->text,
+                 "the store is closed, nothing starts here any more: its tasks are moving or have moved");
     } else if (h->stuck > 0) {
         snprintf(h->text, sizeof h->text, "%lld runs were asked to stop and do not: their workers are occupied",
                  (long long)h->stuck);
@@ -295,6 +314,7 @@ static void fill_health(runtime *rt, pawl_health *h, char *store_error, size_t s
     core_numbers_get(rt->core, runtime_now(rt), &n);
     snprintf(store_error, size, "%s", rt->store_error);
     h->store_ok = n.store_ok;
+    h->store_closed = n.store_closed;
     h->store_latency_us = n.store_latency_us;
     h->lease_left_us = n.lease_left_us;
     h->running = n.running;
@@ -323,7 +343,7 @@ pawl_status look_health(runtime *rt, pawl_health *out, pawl_error *err)
     h.started = rt->phase == PHASE_STARTED;
     pthread_mutex_unlock(&rt->phase_lock);
     say(&h, store_error);
-    h.healthy = h.store_ok && h.loop_lag_us <= LAG_BAD_US && h.stuck == 0;
+    h.healthy = h.store_ok && !h.store_closed && h.loop_lag_us <= LAG_BAD_US && h.stuck == 0;
     *out = h;
     return PAWL_OK;
 }

@@ -7,6 +7,9 @@
  *     loop_push   leave an input; drive, if nobody does
  *     loop_enter  wait until nobody drives, then be the driver: for everything that must look at the core itself
  *
+ * What is brought while workers have runs of microseconds before them (`out`, `soon`) may wait for the first of these to come back: it
+ * drives, and what the core and a store in memory have in the caches stays with one processor. If it does not come, pool_look does.
+ *
  * `busy` says that somebody drives. Leaving an input and looking at `busy` happen under one lock, as do finding the inbox empty
  * and clearing `busy`: so no input is left behind. A thread that only brought an input drives for ROUNDS rounds and then hands
  * over to the loop thread (`handed`; busy stays set; whoever comes first may take it). A program's retry function and dispatch
@@ -59,9 +62,11 @@ bool loop_may_step(const runtime *rt)
 static input *take_inputs(runtime *rt, int round)
 {
     loop *l = &rt->loop;
-    bool leave = round > 0 && pool_back_soon(rt);
-    bool wake = false, go_on = !leave && (looping == rt || !l->threaded || (round < ROUNDS && loop_may_step(rt)));
+    bool soon = pool_short(rt) && !atomic_load_explicit(&rt->custom_retry, memory_order_relaxed),
+         here = looping == rt || !l->threaded || (round < ROUNDS && loop_may_step(rt));
     pthread_mutex_lock(&l->lock);
+    l->soon = soon;
+    bool leave = round > 0 && soon && l->out > 0, wake = false, go_on = here && !leave;
     input *all = l->first;
     if (all && l->wanting == 0 && go_on) {
         l->first = NULL;
@@ -84,25 +89,45 @@ static void drive(runtime *rt)
     for (int round = 0; (in = take_inputs(rt, round)); round++) step_inputs(rt, in);
 }
 
-void loop_push(runtime *rt, input *in, bool may_drive) { loop_push_all(rt, in, in, may_drive); }
+typedef enum who { WHO_LOOP, WHO_SOON, WHO_HERE } who; /* is to drive: the loop thread, a worker that comes, this thread */
 
-void loop_push_all(runtime *rt, input *first, input *last, bool may_drive)
+static void append(loop *l, input *first, input *last)
 {
-    loop *l = &rt->loop;
-    bool here = !l->threaded || looping == rt || (may_drive && loop_may_step(rt));
+    if (!first) return;
     last->next = NULL;
-    pthread_mutex_lock(&l->lock);
     *l->last = first;
     l->last = &last->next;
-    bool mine = (!l->busy || (l->handed && here)) && l->wanting == 0;
+}
+
+static void push(runtime *rt, input *first, input *last, who who, int back)
+{
+    loop *l = &rt->loop;
+    bool here = !l->threaded || looping == rt || (who != WHO_LOOP && loop_may_step(rt));
+    pthread_mutex_lock(&l->lock);
+    append(l, first, last);
+    l->out -= back;
+    bool later = who == WHO_SOON && here && l->soon && l->out > 0;
+    bool mine = l->first && (!l->busy || (l->handed && here && !later)) && l->wanting == 0;
     if (mine) {
         set_busy(rt);
-        l->handed = !here;
+        l->handed = !here || later;
     }
     pthread_mutex_unlock(&l->lock);
-    if (!mine) return;
+    if (!mine || later) return;
     if (here) drive(rt);
     else loop_wake(rt);
+}
+
+void loop_push(runtime *rt, input *in, bool may_drive) { push(rt, in, in, may_drive ? WHO_HERE : WHO_LOOP, 0); }
+void loop_push_soon(runtime *rt, input *in, int runs) { push(rt, in, in, WHO_SOON, runs); }
+void loop_come_back(runtime *rt, input *first, input *last, int runs) { push(rt, first, last, WHO_HERE, runs); }
+
+void loop_out(runtime *rt, int runs)
+{
+    if (runs == 0) return;
+    pthread_mutex_lock(&rt->loop.lock);
+    rt->loop.out += runs;
+    pthread_mutex_unlock(&rt->loop.lock);
 }
 
 bool loop_enter(runtime *rt, int64_t timeout_us)

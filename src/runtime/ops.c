@@ -12,6 +12,7 @@ static void read_single(ticket *t, const core_request *r)
     t->result = r->ops[0].result;
     t->state = r->ops[0].out_state;
     t->receipt.id = r->ops[0].out_id;
+    if (!r->status && t->result == PAWL_OP_CLOSED) t->status = PAWL_MOVED;
 }
 
 /* A ticket for one operation; `by` is checked and kept. */
@@ -116,6 +117,7 @@ static void read_count(ticket *t, const core_request *r)
     for (int i = 0; i < r->count && r->status != PAWL_UNKNOWN; i++) {
         pawl_op_result result = r->ops[i].result;
         t->done_count += result == PAWL_OP_DONE || result == PAWL_OP_ASKED || result == PAWL_OP_REPLACED;
+        if (!r->status && result == PAWL_OP_CLOSED) t->status = PAWL_MOVED;
     }
 }
 

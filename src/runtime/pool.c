@@ -44,29 +44,38 @@ static bool take(pool *p, worker *w, bool fresh)
         pawl_run *run = pop(&p->jobs, &p->jobs_last);
         w->runs[w->count++] = run ? run : pop(&p->tasks, &p->tasks_last);
     }
+    w->reported = 0;
+    atomic_store_explicit(&w->done, 0, memory_order_relaxed);
+    atomic_store_explicit(&w->owed, w->count, memory_order_relaxed);
     atomic_store(&w->next, 0);
     p->taken++;
     pthread_mutex_unlock(&p->lock);
     return w->count > 0;
 }
 
-/* Takes what this worker has to report, oldest first. */
+static int unreported(const worker *w) { return atomic_load_explicit(&w->done, memory_order_acquire) - w->reported; }
+
+/* Under the lock: takes what this worker has to report, oldest first. */
 static input *take_outcomes(worker *w, input **last)
 {
-    input *in = atomic_exchange(&w->outcomes, NULL), *first = NULL;
-    *last = in;
-    for (input *next; in; in = next) {
-        next = in->next;
-        in->next = first;
-        first = in;
+    input *first = NULL, **end = &first;
+    *last = NULL;
+    for (int left = unreported(w); left > 0; left--) {
+        pawl_run *run = w->runs[w->reported++];
+        if (!run) continue;
+        *end = *last = &run->in;
+        end = &run->in.next;
     }
+    *end = NULL;
     return first;
 }
 
-static void push(pool *p, input *first, input *last)
+static void come_back(worker *w, input *first, input *last)
 {
-    pool_returning = p;
-    loop_push_all(p->rt, first, last, true);
+    int owed = atomic_exchange(&w->owed, 0);
+    if (!first && !owed) return;
+    pool_returning = w->pool;
+    loop_come_back(w->pool->rt, first, last, owed);
     pool_returning = NULL;
 }
 
@@ -76,32 +85,53 @@ void pool_report(pawl_run *run)
     if (!w || w->pool->rt != run->rt) {
         loop_push(run->rt, &run->in, true);
     } else if (w->count == 1) {
-        push(w->pool, &run->in, &run->in);
+        come_back(w, &run->in, &run->in);
     } else {
-        run->in.next = atomic_load_explicit(&w->outcomes, memory_order_relaxed);
-        while (!atomic_compare_exchange_weak(&w->outcomes, &run->in.next, &run->in)) continue;
+        w->reporting = run;
     }
 }
 
-bool pool_back_soon(runtime *rt)
+int pool_owed(const runtime *rt) { return self && self->pool->rt == rt ? atomic_exchange(&self->owed, 0) : 0; }
+
+bool pool_short(runtime *rt)
 {
     core_queue_numbers q;
-    if (rt->look_us == INT64_MAX) return false; /* nothing is short; and if a worker does not come, pool_look does */
+    if (rt->look_us == INT64_MAX) return false;
     for (int i = 0; i < rt->pools_count; i++) {
         core_queue_get(rt->core, i, &q);
-        if (q.at_once > 1 && q.running > 0) return true;
+        if (q.at_once > 1) return true;
     }
     return false;
+}
+
+/* What was not left to be reported may be gone by now. */
+static void do_run(worker *w, int i)
+{
+    w->reporting = NULL;
+    work_do(w->runs[i]);
+    w->runs[i] = w->reporting;
+    atomic_store_explicit(&w->done, i + 1, memory_order_release);
+}
+
+/* Of a single run, pool_report has. */
+static void report(worker *w)
+{
+    input *first = NULL, *last = NULL;
+    if (w->count > 1) {
+        pthread_mutex_lock(&w->pool->lock);
+        first = take_outcomes(w, &last);
+        pthread_mutex_unlock(&w->pool->lock);
+    }
+    come_back(w, first, last);
 }
 
 static void *work(void *arg)
 {
     worker *w = self = arg;
-    input *first, *last;
     for (bool fresh = true; take(w->pool, w, fresh); fresh = false) {
-        work_now_us = 0;
-        for (int i; (i = atomic_fetch_add(&w->next, 1)) < w->count;) work_do(w->runs[i]);
-        if ((first = take_outcomes(w, &last))) push(w->pool, first, last);
+        work_took();
+        for (int i; (i = atomic_fetch_add(&w->next, 1)) < w->count;) do_run(w, i);
+        report(w);
     }
     return NULL;
 }
@@ -168,6 +198,7 @@ static bool flush_one(runtime *rt, pool *p)
     pawl_run *refused = NULL;
     core_queue_numbers numbers;
     core_queue_get(rt->core, (int)(p - rt->pools), &numbers);
+    loop_out(rt, p->new_count);
     pthread_mutex_lock(&p->lock);
     p->at_once = numbers.at_once < POOL_TAKE ? numbers.at_once : POOL_TAKE;
     splice(&p->new_jobs, &p->new_jobs_last, &p->jobs_last);
@@ -186,10 +217,12 @@ static bool flush_one(runtime *rt, pool *p)
     for (int i = 0; i < wake; i++) pthread_cond_signal(&p->cond);
     if (!refused) return true;
     log_line(&rt->log, PAWL_ERROR, "could not start a worker for queue \"%s\": its tasks are tried again later", p->name);
-    for (pawl_run *next; refused; refused = next) {
+    int count = 0;
+    for (pawl_run *next; refused; refused = next, count++) {
         next = refused->next;
         work_refuse(rt, refused);
     }
+    loop_out(rt, -count);
     return false;
 }
 
@@ -224,29 +257,35 @@ static void back_to_front(pool *p, pawl_run *run)
     p->queued++;
 }
 
-static void take_rest(pool *p, worker *w, input **first)
+/* Answers how many of them will be taken anew. */
+static int take_rest(pool *p, worker *w, input **first)
 {
-    int next = atomic_exchange(&w->next, POOL_TAKE);
+    int next = atomic_exchange(&w->next, POOL_TAKE), before = p->queued;
     for (int i = next; i < w->count; i++)
         if (!w->runs[i]->is_job) recall(w->runs[i], first);
     for (int i = w->count - 1; i >= next; i--)
         if (w->runs[i]->is_job) back_to_front(p, w->runs[i]);
+    return p->queued - before;
 }
 
-static void take_tasks(pool *p, input **first)
+/* Answers how many. */
+static int take_tasks(pool *p, input **first)
 {
+    int before = p->queued;
     for (pawl_run *run; (run = pop(&p->tasks, &p->tasks_last)); p->queued--) recall(run, first);
+    return before - p->queued;
 }
 
-/* Under the lock: a worker that has not begun another run since the last look loses the rest, and what it has to report. true: it may
- * yet. */
-static bool look_at_worker(pool *p, worker *w, input **first)
+/* Under the lock: a worker that has not begun another run since the last look loses the rest, and what it has to report; nobody counts on
+ * it any more (*out). true: it may yet. */
+static bool look_at_worker(pool *p, worker *w, input **first, int *out)
 {
     int next = atomic_load(&w->next), seen = w->seen_next;
     w->seen_next = next;
-    if (next >= w->count && !atomic_load(&w->outcomes)) return false;
-    if (next != seen) return true;
-    take_rest(p, w, first);
+    if (next != seen && (next < w->count || unreported(w) > 0)) return true;
+    *out -= next == seen ? atomic_exchange(&w->owed, 0) : 0;
+    if (next >= w->count && unreported(w) == 0) return false;
+    *out += take_rest(p, w, first);
     input *newest, *oldest = take_outcomes(w, &newest);
     if (!oldest) return false;
     newest->next = *first;
@@ -258,14 +297,16 @@ static bool look_at_worker(pool *p, worker *w, input **first)
 static bool look_at(pool *p, input **first)
 {
     bool waits = false;
+    int out = 0;
     pthread_mutex_lock(&p->lock);
-    for (int i = 0; i < p->threads_count; i++) waits = look_at_worker(p, &p->threads[i], first) || waits;
+    for (int i = 0; i < p->threads_count; i++) waits = look_at_worker(p, &p->threads[i], first, &out) || waits;
     bool stuck = p->taken == p->seen_taken && p->idle == 0 && p->starting == 0;
     p->seen_taken = p->taken;
-    if (stuck) take_tasks(p, first);
+    if (stuck) out -= take_tasks(p, first);
     int wake = staff(p);
     waits = waits || p->queued > 0;
     pthread_mutex_unlock(&p->lock);
+    loop_out(p->rt, out);
     for (int i = 0; i < wake; i++) pthread_cond_signal(&p->cond);
     return waits;
 }
@@ -274,12 +315,14 @@ input *pool_recall(runtime *rt, int queue)
 {
     pool *p = &rt->pools[queue];
     input *first = NULL;
+    int out = 0;
     pthread_mutex_lock(&p->lock);
-    for (int i = 0; i < p->threads_count; i++) take_rest(p, &p->threads[i], &first);
-    take_tasks(p, &first);
+    for (int i = 0; i < p->threads_count; i++) out += take_rest(p, &p->threads[i], &first);
+    out -= take_tasks(p, &first);
     for (pawl_run *run; (run = pop(&p->new_tasks, &p->new_tasks_last)); p->new_count--) recall(run, &first);
     int wake = staff(p);
     pthread_mutex_unlock(&p->lock);
+    loop_out(rt, out);
     for (int i = 0; i < wake; i++) pthread_cond_signal(&p->cond);
     return first;
 }

@@ -274,6 +274,7 @@ pawl_status pawl_run_spawn(pawl_run *run, const pawl_task *task, pawl_id *id, pa
         return status;
     }
     pawl_op *op = &run->spawns[run->spawns_count++];
+    *op = (pawl_op){0};
     dispatch_insert(op, task, body);
     if (drawn) op->id = body->id = drawn;
     if (id) *id = op->id;
@@ -339,4 +340,9 @@ pawl_status pawl_complete_sqlite(pawl_run *run, struct sqlite3 *db, pawl_outcome
 pawl_status pawl_complete_pg(pawl_run *run, struct pg_conn *pg, pawl_outcome *outcome, pawl_error *err)
 {
     return complete_within(run, "postgres", pg, outcome, err);
+}
+
+pawl_status pawl_complete_mysql(pawl_run *run, struct st_mysql *my, pawl_outcome *outcome, pawl_error *err)
+{
+    return complete_within(run, "mysql", my, outcome, err);
 }

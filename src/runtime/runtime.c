@@ -5,7 +5,7 @@
  * background and keep the lease, so that nobody else runs the task beside it. When the last run has returned, the loop thread
  * frees everything, itself last.
  */
-#include "runtime/runtime.h"
+#include "runtime/gate.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -105,13 +105,57 @@ static void init_clock(runtime *rt)
     rt->clock = clock_virtual(&rt->virtual_now);
 }
 
-/* The URL without what stands between "user:" and "@"; a path has no users. */
-static char *public_url(runtime *rt, const char *url)
+/* "password", "sslpassword"; what is coded may be one of these. */
+static bool names_secret(const char *name, size_t n)
 {
-    char *copy = pawl_arena_str(rt->kept, url);
+    return memchr(name, '%', n) || (n >= 8 && strncasecmp(name + n - 8, "password", 8) == 0);
+}
+
+#define SPACES " \f\n\r\t\v"
+
+static const char *end_of_value(const char *at, bool words)
+{
+    if (!words) return at + strcspn(at, "&");
+    bool quoted = *at == '\'';
+    for (at += quoted; *at && !strchr(quoted ? "'" : SPACES, *at); at++)
+        if (*at == '\\' && at[1]) at++;
+    return quoted && *at ? at + 1 : at;
+}
+
+/* name=value&name=value, or name = 'value' name=value: a secret becomes an asterisk. */
+static void hide_values(char *at, bool words)
+{
+    while (*(at += strspn(at, words ? SPACES : "&"))) {
+        char *name = at;
+        size_t n = strcspn(name, words ? SPACES "=" : "&=");
+        at += n;
+        if (words) at += strspn(at, SPACES);
+        if (*at != '=') continue;
+        at++;
+        if (words) at += strspn(at, SPACES);
+        const char *end = end_of_value(at, words);
+        if (names_secret(name, n) && end > at) {
+            *at++ = '*';
+            memmove(at, end, strlen(end) + 1);
+        } else {
+            at += end - at;
+        }
+    }
+}
+
+static bool is_path(const char *url) { return strncmp(url, "sqlite:", 7) == 0 || strncmp(url, "memory:", 7) == 0; }
+
+/* The URL without what stands between "user:" and "@", and without passwords among its parameters; a path has neither. */
+char *runtime_public_url(pawl_arena *arena, const char *url)
+{
+    char *copy = pawl_arena_str(arena, url);
     const char *slashes = url + strcspn(url, ":"), *at = strncmp(slashes, "://", 3) == 0 ? strrchr(slashes, '@') : NULL;
     const char *colon = at && slashes[3] != '/' ? memchr(slashes + 3, ':', (size_t)(at - slashes - 3)) : NULL;
     if (copy && colon) strcpy(copy + (colon - url), at);
+    if (!copy || is_path(url)) return copy;
+    bool words = strncmp(slashes, "://", 3) != 0;
+    char *parameters = copy + strcspn(copy, words ? ":" : "?");
+    if (*parameters) hide_values(parameters + 1, words);
     return copy;
 }
 
@@ -174,7 +218,7 @@ static pawl_status build(runtime *rt, const pawl_options *options, pawl_error *e
     logger_init(&rt->log, rt->options.log, rt->options.log_ctx, rt->options.log_level);
     init_clock(rt);
     if ((status = open_store(rt, err))) return status;
-    rt->url = public_url(rt, rt->options.store);
+    rt->url = runtime_public_url(rt->kept, rt->options.store);
     if (!rt->url || new_core(rt) || !storeq_init(rt))
         return err_set(err, PAWL_NO_MEMORY, "could not open \"%s\": out of memory", rt->options.store);
     if ((status = config_defaults(rt, err))) return status;
@@ -248,8 +292,11 @@ pawl_status runtime_start(runtime *rt, pawl_error *err)
         return err_set(err, PAWL_MISUSE, "the engine was opened one_shot and cannot run tasks: open it without");
     if (rt->options.read_only)
         return err_set(err, PAWL_MISUSE, "the engine was opened read_only and cannot run tasks: open it without");
+    pawl_status status = gate_check(rt, err);
+    if (status == PAWL_UNAVAILABLE) status = PAWL_OK; /* it is started all the same, and goes on when the store is back */
+    if (status) return status;
     loop_enter(rt, -1);
-    pawl_status status = start(rt, err);
+    status = start(rt, err);
     loop_leave(rt);
     return status;
 }

@@ -16,6 +16,7 @@
  *   validate.c  what callers pass in
  *   look.c      get, list, stats, nodes, health; why.c; wait.c; events.c
  *   inline.c    no threads: everything on the caller's
+ *   gate.c      a store whose tasks move to another one; move.c, move_copy.c: moving them; record.c, export.c, import.c: as text
  *
  * THREADS. The core belongs to whoever drives it (loop.c): at most one thread at a time. Members marked "driver's" are touched
  * only by the driver. Lock order: there is none to remember: no lock is taken while another is held, except the leaves named in
@@ -75,6 +76,8 @@ typedef struct loop {
     bool busy;   /* somebody drives, or the loop thread was told to */
     bool handed; /* the loop thread was told to */
     int wanting; /* threads waiting in loop_enter: they go before more inputs */
+    int out;     /* runs that workers have or will take, each of which comes back here */
+    bool soon;   /* and these are so short that what has arrived may wait for that */
     int64_t busy_since_us;
     struct ticket *callbacks, **callbacks_last; /* answered, for the loop thread to call back */
     bool quit;
@@ -93,7 +96,9 @@ void loop_quit(runtime *rt);  /* driver's: the thread ends, and with it an aband
 
 /* Gives the core an input. If nobody drives, the caller does when `drive` and the engine allow it, else the loop thread. */
 void loop_push(runtime *rt, input *in, bool drive);
-void loop_push_all(runtime *rt, input *first, input *last, bool drive); /* a chain of them */
+void loop_push_soon(runtime *rt, input *in, int runs);                 /* or a worker that is back soon, if there is one */
+void loop_come_back(runtime *rt, input *first, input *last, int runs); /* a worker's: with a chain of inputs, or NULL */
+void loop_out(runtime *rt, int runs);                                  /* driver's: so many more are out, or fewer */
 
 /* Makes the caller the driver; false: not within timeout_us (negative: no limit). */
 bool loop_enter(runtime *rt, int64_t timeout_us);
@@ -146,7 +151,7 @@ void storeq_done(runtime *rt);
 
 /* ---- workers ------------------------------------------------------------------------------------------------------------- */
 
-#define POOL_TAKE 256                       /* runs that a worker takes at once, if they are short */
+#define POOL_TAKE 512                       /* runs that a worker takes at once, if they are short */
 #define POOL_SURPLUS 1024                   /* runs handed out beyond the workers, if they are short */
 #define POOL_LATE_US (4 * PAWL_MILLISECOND) /* and not begun, nor any other by that worker, after so long: it goes back */
 
@@ -155,9 +160,12 @@ typedef struct worker {
     pthread_t thread;
     pawl_run *runs[POOL_TAKE];
     int count;
-    _Atomic int next;          /* of runs: the first that has not begun. Whoever moves it has what it passed */
-    _Atomic(input *) outcomes; /* of those that have ended: newest first; whoever takes it reports them */
-    int seen_next;             /* driver's: at the last look */
+    pawl_run *reporting; /* its own: the run that has just ended, if it is to be reported */
+    _Atomic int owed;    /* of them, what loop.out still counts; whoever takes it tells the loop */
+    _Atomic int next;    /* of runs: the first that has not begun. Whoever moves it has what it passed */
+    _Atomic int done;    /* of runs: those before it have ended and, unless NULL, are to be reported */
+    int reported;        /* under the pool's lock: those before it are */
+    int seen_next;       /* driver's: at the last look */
 } worker;
 
 typedef struct pool {
@@ -188,7 +196,8 @@ void pool_done_all(runtime *rt);
 void pool_add(runtime *rt, pawl_run *run, bool job); /* driver's */
 bool pool_flush(runtime *rt);                        /* driver's; false: the core has some back */
 void pool_report(pawl_run *run);                     /* a worker's: it has done with this one */
-bool pool_back_soon(runtime *rt);                    /* driver's: a worker has short runs to do and drives after them */
+int pool_owed(const runtime *rt);                    /* of this thread, if it is a worker: it will not be back soon */
+bool pool_short(runtime *rt);                        /* driver's: runs are short, and somebody looks whether that stays so */
 input *pool_recall(runtime *rt, int queue);          /* driver's: what nobody has begun; nobody will */
 input *pool_look(runtime *rt, core_time now);        /* driver's: takes back what nobody begins */
 extern _Thread_local pool *pool_returning;           /* whose worker this thread is, while it looks for more next */
@@ -222,7 +231,7 @@ struct pawl_run {
     _Atomic int state; /* work_state */
     int64_t began_us;  /* wall */
     bool over;         /* the handler has returned: what is kept can no longer change */
-    bool completed;    /* pawl_complete_sqlite or _pg did its part */
+    bool completed;    /* pawl_complete_sqlite, _pg or _mysql did its part */
     bool is_job;
     core_settled settled;
     int64_t settled_delay_us;
@@ -252,7 +261,7 @@ void work_do(pawl_run *run);                /* a worker's: the handler, or a hoo
 void work_finish(pawl_run *run, pawl_outcome outcome);
 void work_done(runtime *rt);
 void work_execution(const pawl_run *run, pawl_execution *out);
-extern _Thread_local int64_t work_now_us;  /* a worker's: the wall clock, if it was read a moment ago; else 0 */
+void work_took(void);                      /* a worker's: it has new runs, and what it knew of the time is old */
 extern _Thread_local runtime *work_inside; /* this thread is inside a handler or hook of that engine */
 
 /* ---- tickets ------------------------------------------------------------------------------------------------------------- */
@@ -340,7 +349,8 @@ pawl_status limits_get(runtime *rt, const pawl_limit_filter *filter, pawl_limits
 
 /* ---- what callers pass in ------------------------------------------------------------------------------------------------ */
 
-pawl_status valid_task(const runtime *rt, const pawl_task *task, pawl_error *err);
+/* before: one that is valid and in the same call; NULL: none */
+pawl_status valid_task(const runtime *rt, const pawl_task *task, const pawl_task *before, pawl_error *err);
 pawl_status valid_filter(const pawl_filter *filter, pawl_error *err); /* NULL is fine */
 pawl_status valid_name(const char *name, const char *what, pawl_error *err);
 pawl_status valid_optional(const char *name, const char *what, pawl_error *err); /* NULL is fine */
@@ -462,6 +472,7 @@ struct runtime {
 };
 
 pawl_status runtime_open(const pawl_options *options, runtime **out, pawl_error *err);
+char *runtime_public_url(pawl_arena *arena, const char *url); /* without the password; NULL: no memory */
 pawl_status runtime_start(runtime *rt, pawl_error *err);
 pawl_status runtime_drain(runtime *rt, int64_t timeout_us, pawl_error *err);
 pawl_status runtime_stop(runtime *rt, pawl_error *err);

@@ -10,7 +10,7 @@
  * A ticket with a callback has no caller to wait for it. They stand in a list, oldest first; the driver gives up for those that
  * have waited too long.
  */
-#include "runtime/runtime.h"
+#include "runtime/gate.h"
 #include "store/sqlite/sqlite.h"
 #include <stdio.h>
 
@@ -223,12 +223,12 @@ static pawl_status check_caller(runtime *rt, pawl_error *err)
     return PAWL_OK;
 }
 
-static void submit(ticket *t, bool drive)
+static input *submit(ticket *t)
 {
     t->submitted = true;
     t->in.kind = INPUT_SUBMIT;
     atomic_fetch_add(&t->refs, 1);
-    loop_push(t->rt, &t->in, drive);
+    return &t->in;
 }
 
 static bool is_done(ticket *t)
@@ -243,12 +243,13 @@ static bool is_done(ticket *t)
 static void submit_and_help(ticket *t)
 {
     runtime *rt = t->rt;
+    int owed = pool_owed(rt); /* a worker that waits is not one to wait for */
     if (rt->direct) {
-        submit(t, true);
+        loop_push_soon(rt, submit(t), owed);
         return;
     }
     storeq_helping = rt;
-    submit(t, true);
+    loop_come_back(rt, submit(t), &t->in, owed);
     while (!is_done(t) && storeq_help(rt)) continue;
     storeq_helping = NULL;
     storeq_wake(rt);
@@ -302,6 +303,7 @@ pawl_status ticket_run(ticket *t, pawl_error *err)
     await(t);
     if ((t->status == PAWL_UNAVAILABLE || t->status == PAWL_FULL) && is_ending(rt))
         t->status = err_set(&t->err, PAWL_CLOSED, "the engine was closed before anything was stored");
+    if (t->status == PAWL_MOVED) gate_explain(rt, &t->err);
     if (t->status && err) *err = t->err;
     return t->status;
 }
@@ -312,6 +314,6 @@ pawl_status ticket_send(ticket *t, pawl_error *err)
     pawl_status status = check_caller(rt, err);
     if (status) return status;
     t->deadline_us = runtime_now(rt).mono_us + rt->options.dispatch_timeout_us;
-    submit(t, false);
+    loop_push(rt, submit(t), false);
     return PAWL_OK;
 }

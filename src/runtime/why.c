@@ -12,6 +12,7 @@ typedef struct facts {
     const pawl_limit_info *limit; /* of its rate key; NULL: none */
     core_task_state held;         /* by this engine; 0: not */
     int64_t now_us;
+    const char *closed; /* the store's gate is shut; NULL: it is not */
     pawl_why_answer *answer;
 } facts;
 
@@ -91,6 +92,13 @@ static bool waiting(facts *f)
     return is(f, "waiting", 0);
 }
 
+static bool moved(facts *f)
+{
+    if (!f->closed) return false;
+    SAY(f, "%.400s.", f->closed);
+    return is(f, "moved", 0);
+}
+
 static bool paused(facts *f)
 {
     if (!f->queue || !f->queue->paused) return false;
@@ -154,7 +162,7 @@ static bool full(facts *f)
 
 static void explain(facts *f)
 {
-    if (finished(f) || leased(f) || waiting(f) || paused(f) || throttled(f) || not_yet(f) || nobody(f) || full(f)) return;
+    if (finished(f) || leased(f) || moved(f) || waiting(f) || paused(f) || throttled(f) || not_yet(f) || nobody(f) || full(f)) return;
     SAY(f, "It is due and a node will start it at any moment.");
     is(f, "starting", 0);
 }
@@ -197,6 +205,7 @@ pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_e
                          .limit = limits && limits->count > 0 ? limits->limits : NULL,
                          .held = held_here(rt, id),
                          .now_us = stats->now_us,
+                         .closed = stats->closed,
                          .answer = &text});
         *answer = text;
     }

@@ -20,7 +20,13 @@
 #define LOG_LIMIT ((size_t)8 << 20)
 
 _Thread_local runtime *work_inside;
-_Thread_local int64_t work_now_us;
+
+/* A worker with many short runs before it reads one clock, once per run: the end of one is the beginning of the next. */
+static _Thread_local int64_t moment_us;     /* since boot, a moment ago; 0: not known */
+static _Thread_local int64_t wall_ahead_us; /* of the wall clock, before that one */
+static _Thread_local int64_t wall_read_us;  /* when that was */
+
+#define AHEAD_US (10 * PAWL_MILLISECOND) /* how long wall_ahead_us is believed */
 
 /* What the core is told when a task cannot be run for reasons of this process: later, at no cost. */
 static const core_outcome later = {.outcome = {.kind = PAWL_RUN_SNOOZE, .delay_us = PAWL_SECOND}, .progress = -1};
@@ -125,7 +131,9 @@ void work_free(runtime *rt, pawl_run *run)
         alloc_free(&rt->allocator, run);
         return;
     }
-    *run = (pawl_run){.rt = rt, .log = log};
+    zero(run, sizeof *run);
+    run->rt = rt;
+    run->log = log;
     buf_clear(&run->log);
     run->next = rt->free_runs;
     rt->free_runs = run;
@@ -192,36 +200,60 @@ void work_late(runtime *rt, core_time now)
 
 static int64_t wall(const pawl_run *run) { return run->rt->clock.wall_us(run->rt->clock.ctx); }
 
+void work_took(void) { moment_us = 0; }
+
+static void read_clock(const pawl_run *run)
+{
+    const pawl_clock *clock = &run->rt->clock;
+    moment_us = clock->boot_us(clock->ctx);
+    if (wall_read_us && moment_us - wall_read_us < AHEAD_US) return;
+    wall_ahead_us = clock->wall_us(clock->ctx) - moment_us;
+    wall_read_us = moment_us;
+}
+
+/* The wall clock at the end of a run. */
+static int64_t end_us(const pawl_run *run)
+{
+    if (!moment_us || !run->rt->loop.threaded) return wall(run); /* an inline engine has a clock of its own */
+    read_clock(run);
+    return moment_us + wall_ahead_us;
+}
+
+static int progress_of(const pawl_run *run) { return run->progress ? run->progress->percent : -1; }
+
+static const char *progress_text_of(const pawl_run *run)
+{
+    return run->progress && run->progress->pending[0] ? run->progress->pending : NULL;
+}
+
 void work_execution(const pawl_run *run, pawl_execution *out)
 {
-    *out = (pawl_execution){.number = run->task->runs + 1, .started_us = run->began_us};
-    out->finished_us = wall(run);
-    out->log = (pawl_bytes){run->log.data, run->log.len};
-    out->log_lines = run->log_lines;
-    out->progress = run->progress ? run->progress->percent : -1;
-    out->progress_text = run->progress && run->progress->pending[0] ? run->progress->pending : NULL;
+    *out = (pawl_execution){.number = run->task->runs + 1,
+                            .started_us = run->began_us,
+                            .finished_us = wall(run),
+                            .log = {run->log.data, run->log.len},
+                            .log_lines = run->log_lines,
+                            .progress = progress_of(run),
+                            .progress_text = progress_text_of(run)};
 }
 
 static void fill_outcome(pawl_run *run, pawl_outcome outcome)
 {
-    pawl_execution e;
-    work_execution(run, &e);
+    bool good = outcome.kind == PAWL_RUN_OK || outcome.kind == PAWL_RUN_COMPLETED;
     run->outcome = (core_outcome){.outcome = outcome,
-                                  .code = run->code,
-                                  .error = run->error,
-                                  .log = e.log,
-                                  .log_lines = e.log_lines,
+                                  .code = good ? NULL : run->code,
+                                  .error = good ? NULL : run->error,
+                                  .result = {good ? run->result : NULL, good ? run->result_len : 0},
+                                  .result_type = good ? run->result_type : NULL,
+                                  .result_ref = good ? run->result_ref : NULL,
+                                  .log = {run->log.data, run->log.len},
+                                  .log_lines = run->log_lines,
                                   .began_us = run->began_us,
-                                  .ended_us = e.finished_us,
-                                  .progress = e.progress,
-                                  .progress_text = e.progress_text};
-    if (outcome.kind != PAWL_RUN_OK && outcome.kind != PAWL_RUN_COMPLETED) return;
-    run->outcome.code = run->outcome.error = NULL;
-    run->outcome.result = (pawl_bytes){run->result, run->result_len};
-    run->outcome.result_type = run->result_type;
-    run->outcome.result_ref = run->result_ref;
-    run->outcome.spawns = run->spawns;
-    run->outcome.spawns_count = run->spawns_count;
+                                  .ended_us = end_us(run),
+                                  .progress = progress_of(run),
+                                  .progress_text = progress_text_of(run),
+                                  .spawns = good ? run->spawns : NULL,
+                                  .spawns_count = good ? run->spawns_count : 0};
 }
 
 static pawl_outcome fail(pawl_run *run, const char *text)
@@ -237,7 +269,7 @@ static pawl_outcome checked(pawl_run *run, pawl_outcome outcome)
     switch (outcome.kind) {
     case PAWL_RUN_COMPLETED: /* the core finds out whether that transaction was committed */
         if (run->completed) return outcome;
-        return fail(run, "it returned PAWL_RUN_COMPLETED without a successful pawl_complete_sqlite or pawl_complete_pg");
+        return fail(run, "it returned PAWL_RUN_COMPLETED without a successful pawl_complete_sqlite, _pg or _mysql");
     case PAWL_RUN_SNOOZE:
         if (outcome.delay_us < 0) outcome.delay_us = 0;
         return outcome;
@@ -253,7 +285,6 @@ static void ended(pawl_run *run, pawl_outcome outcome)
 {
     run->over = true;
     fill_outcome(run, checked(run, outcome));
-    work_now_us = run->rt->loop.threaded ? run->outcome.ended_us : 0;
     run->in.kind = INPUT_FINISHED;
 }
 
@@ -266,7 +297,7 @@ void work_finish(pawl_run *run, pawl_outcome outcome)
 /* The core hears of the deferral before anybody can tell it of the end. */
 static void defer(pawl_run *run)
 {
-    work_now_us = 0;
+    moment_us = 0;
     run->deferred_in.kind = INPUT_DEFERRED;
     loop_push(run->rt, &run->deferred_in, true);
     int running = WORK_RUNNING;
@@ -297,22 +328,22 @@ static void hook_failed(const pawl_run *run, const char *hook)
 /* It was cancelled meanwhile, or the lease is over: this process may have been stopped for long, and the engine not know it yet. */
 static bool may_not_begin(const pawl_run *run)
 {
-    runtime *rt = run->rt;
+    const runtime *rt = run->rt;
     if (atomic_load_explicit(&run->stop, memory_order_relaxed) != PAWL_GO_ON) return true;
-    return rt->loop.threaded &&
-           rt->clock.boot_us(rt->clock.ctx) >= atomic_load_explicit(&rt->lease_until_us, memory_order_relaxed);
+    return rt->loop.threaded && moment_us >= atomic_load_explicit(&rt->lease_until_us, memory_order_relaxed);
 }
 
 static void execute(pawl_run *run, runtime *outside)
 {
     const pawl_handler *h = &run->def->h;
+    if (run->rt->loop.threaded && !moment_us) read_clock(run);
     if (may_not_begin(run)) {
         work_inside = outside;
         run->in.kind = INPUT_RECALLED;
         pool_report(run);
         return;
     }
-    run->began_us = work_now_us ? work_now_us : wall(run);
+    run->began_us = run->rt->loop.threaded ? moment_us + wall_ahead_us : wall(run);
     if (h->on_started && !h->on_started(run, h->ctx)) hook_failed(run, "on_started");
     pawl_outcome outcome = h->run(run, h->ctx);
     work_inside = outside;
@@ -352,7 +383,7 @@ void work_do(pawl_run *run)
 {
     runtime *outside = work_inside;
     work_inside = run->rt;
-    if (run->is_job) work_now_us = 0;
+    if (run->is_job) moment_us = 0;
     if (run->is_job) call_hook(run, outside);
     else execute(run, outside);
 }

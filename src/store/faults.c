@@ -199,6 +199,16 @@ static pawl_status faulty_backup(pawl_store *store, const char *path, pawl_backu
     return store_backup(faulty_of(store)->inner, path, progress, ctx, err);
 }
 
+static pawl_status faulty_set_gate(pawl_store *store, const pawl_gate *gate, pawl_error *err)
+{
+    return store_set_gate(faulty_of(store)->inner, gate, err);
+}
+
+static pawl_status faulty_load(pawl_store *store, pawl_load *call, pawl_arena *arena, pawl_error *err)
+{
+    return store_load(faulty_of(store)->inner, call, arena, err);
+}
+
 static const pawl_store_type callbacks = {
     .close = faulty_close,
     .register_node = faulty_register,
@@ -215,6 +225,8 @@ static const pawl_store_type callbacks = {
     .watch_fd = faulty_watch_fd,
     .watch_check = faulty_watch_check,
     .backup = faulty_backup,
+    .set_gate = faulty_set_gate,
+    .load = faulty_load,
 };
 
 pawl_status store_with_faults(pawl_store *inner, const pawl_allocator *a, fault_fn decide, void *ctx, pawl_store **out)

@@ -34,14 +34,14 @@ static void init_pools(mem *m)
 
 static void init_maps(mem *m)
 {
-    map *maps[] = {&m->live, &m->queues, &m->kinds, &m->by_key, &m->nodes, &m->receipts, &m->limits, &m->gates};
+    map *maps[] = {&m->live, &m->queues, &m->kinds, &m->by_key, &m->nodes, &m->receipts, &m->limits, &m->budgets};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_init(maps[i], &m->allocator);
 }
 
 static void init_lists(mem *m)
 {
     list *lists[] = {&m->handles,     &m->queue_list, &m->node_list,  &m->holding,  &m->rows_by_age,
-                     &m->logs_by_age, &m->operators,  &m->limit_list, &m->gate_list};
+                     &m->logs_by_age, &m->operators,  &m->limit_list, &m->budget_list};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) list_init(lists[i]);
 }
 
@@ -58,7 +58,7 @@ static mem *mem_new(const pawl_allocator *a, const char *name)
     init_pools(m);
     init_maps(m);
     init_lists(m);
-    mem_init_trees(m);
+    mem_init_orders(m);
     return m;
 }
 
@@ -76,6 +76,7 @@ static void free_tasks(mem *m)
         }
         mem_forget(m, t);
     }
+    body_moves_done(&m->moves);
 }
 
 static void free_nodes(mem *m)
@@ -104,7 +105,7 @@ static void mem_free(mem *m)
     free_tasks(m);
     free_nodes(m);
     free_queues(m);
-    mem_gates_done(m);
+    mem_budgets_done(m);
     map *maps[] = {&m->live, &m->queues, &m->kinds, &m->by_key, &m->nodes, &m->receipts};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_done(maps[i]);
     mem_pool *pools[] = {&m->tasks, &m->attempts, &m->rows, &m->keys, &m->levels};
@@ -224,8 +225,6 @@ mem_node *mem_find_node(const mem *m, int64_t id)
     map_node *node = map_get(&m->nodes, (uint64_t)id);
     return node ? container_of(node, mem_node, by_id) : NULL;
 }
-
-void mem_node_named(mem_node *n) { n->names++; }
 
 void mem_node_unnamed(mem *m, mem_node *n)
 {

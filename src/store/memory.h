@@ -7,7 +7,7 @@
  *   memory_receipt.c  what a batch sent again is answered
  *   memory_prepare.c  what a batch needs, allocated before anything changes
  *   memory_claim.c    claims, renewals, news, rescue
- *   memory_gate.c     rate limits and their gates
+ *   memory_budget.c     rate limits and their budgets
  *   memory_sweep.c    retention
  *   memory_read.c     get, list, trail, nodes
  *   memory_stats.c    rollups and the numbers made of them
@@ -19,7 +19,7 @@
  *   waiting, pending, leased   `live`, a hash by id; counted in its queue; names its level
  *   pending                    level->ready[class], by (run_at, id)
  *   leased                     its node's list `leased`, or `asked` once somebody wants it cancelled
- *   finished                   aged[...], by the instant from which retention counts
+ *   finished                   aged[...], the one that finished (or was resolved) first comes first
  *
  * A level is what of one (queue, type) has one priority; levels of a kind stand in order of priority. So a claim looks at
  * the first task of each level from the most urgent on, and neither a million tasks of the future nor those of types it
@@ -38,9 +38,10 @@
 #include "base/idgen.h"
 #include "base/list.h"
 #include "base/map.h"
+#include "core/body.h"
 #include "core/limit.h"
 #include "core/task.h"
-#include "store/gate.h"
+#include "store/budget.h"
 #include "store/memory_tree.h"
 #include "store/store.h"
 #include <pthread.h>
@@ -58,7 +59,7 @@ typedef struct mem_task mem_task;
 
 typedef struct mem_pool {
     size_t size; /* of a block */
-    struct mem_free *free;
+    struct mem_spare *free;
     size_t free_count;
     char *next; /* never used yet, in the newest slab */
     size_t next_count;
@@ -151,7 +152,7 @@ typedef struct mem_key { /* (tenant, key) -> the last task that had it */
     mem_task *task;
 } mem_key;
 
-typedef struct mem_scope { /* (type, rate key), of a limit or a gate */
+typedef struct mem_scope { /* (type, rate key), of a limit or a budget */
     map_node by_hash;
     list link;
     const char *type;
@@ -161,17 +162,17 @@ typedef struct mem_scope { /* (type, rate key), of a limit or a gate */
 typedef struct mem_limit {
     mem_scope scope;
     pawl_rate rate;
-    gate_limit limit;
+    budget_limit limit;
     bool stored, paused, in_force;
     int overrides; /* of a type: keys that have limits of their own */
     int64_t changed_us;
 } mem_limit;
 
-typedef struct mem_gate {
+typedef struct mem_budget {
     mem_scope scope; /* in the list by last use */
-    gate_row row;
+    budget_row row;
     list slotted; /* pending tasks that have slots */
-} mem_gate;
+} mem_budget;
 
 /* attempts, rows and logs are rings: they point at the newest, whose next is the oldest. */
 struct mem_task {
@@ -179,6 +180,7 @@ struct mem_task {
     union {
         tree_node order;
         list lease;
+        list age;
     } place;
     map_node live;
     pawl_id id;
@@ -188,7 +190,7 @@ struct mem_task {
     mem_node *node;   /* that has it, or had it at the end */
     mem_key *key;     /* NULL: none, or another task has it now */
     int64_t run_at_us, started_us, finished_us, run_finished_us, fence;
-    mem_gate *gate; /* pending, with a slot of this gate at run_at */
+    mem_budget *budget; /* pending, with a slot of this gate at run_at */
     list slot;
     int64_t slot_epoch;
     mem_attempt *attempts;
@@ -247,18 +249,22 @@ struct mem {
     pthread_mutex_t lock;
     pawl_allocator allocator;
     mem_pool tasks, attempts, rows, keys, levels;
-    map live, queues, kinds, by_key, nodes, receipts, limits, gates;
-    tree all, aged[AGES];
+    map live, queues, kinds, by_key, nodes, receipts, limits, budgets;
+    tree all;
+    list aged[AGES];
     int64_t aged_count[AGES];
     list queue_list, node_list, holding;
-    list rows_by_age, logs_by_age, operators, limit_list, gate_list;
+    list rows_by_age, logs_by_age, operators, limit_list, budget_list;
     int64_t limits_version;
-    mem_level *latest; /* the level asked for last */
-    uint64_t claims;   /* wants looked at so far */
+    mem_level *latest;            /* the level asked for last */
+    body_moves moves;             /* of one call: none between calls */
+    const pawl_body *latest_body; /* while a batch is prepared: the body it was asked for */
+    uint64_t claims;              /* wants looked at so far */
     int64_t last_node;
     pawl_id last_id; /* drawn by the store */
     mem_number numbers[ID_NUMBER_MAX + 1];
     mem_minute *minutes[MINUTES];
+    mem_minute *minute; /* made ready last */
 };
 
 typedef struct mem_handle {
@@ -296,7 +302,7 @@ static inline int64_t queue_depth(const mem_queue *q) { return q->waiting + q->p
 pawl_status mem_no_memory(pawl_error *err);
 void mem_wake_others(mem_handle *h);
 mem_node *mem_find_node(const mem *m, int64_t id);
-void mem_node_named(mem_node *n);
+static inline void mem_node_named(mem_node *n) { n->names++; }
 void mem_node_unnamed(mem *m, mem_node *n);
 void mem_node_beat(mem_node *n, int64_t boot_us);
 void mem_node_die(mem *m, mem_node *n, int64_t now_us);
@@ -307,8 +313,26 @@ bool mem_node_gone(const mem_node *n); /* alive by its row, but its handle is cl
 void pool_init(mem_pool *p, size_t size);
 void pool_done(mem_pool *p, const pawl_allocator *a);
 bool pool_reserve(mem_pool *p, const pawl_allocator *a, size_t count); /* so many pool_get will succeed */
-void *pool_get(mem_pool *p);                                           /* zeroed; reserved before */
 void pool_put(mem_pool *p, void *block);
+
+typedef struct mem_spare {
+    struct mem_spare *next;
+} mem_spare;
+
+static inline void *pool_get(mem_pool *p) /* zeroed; reserved before */
+{
+    char *block = (char *)p->free;
+    if (block) {
+        p->free = p->free->next;
+        p->free_count--;
+    } else {
+        CHECK(p->next_count > 0);
+        block = p->next;
+        p->next += p->size;
+        p->next_count--;
+    }
+    return memset(block, 0, p->size);
+}
 
 /* memory_task.c */
 typedef enum mem_rank {
@@ -326,7 +350,7 @@ typedef struct mem_note { /* about a change of state */
 
 extern mem_ending mem_poisoned; /* reason "rescued_too_often"; not freed */
 
-void mem_init_trees(mem *m);
+void mem_init_orders(mem *m);
 mem_task *mem_find(const mem *m, pawl_id id);
 mem_task *mem_find_live(const mem *m, pawl_id id);
 mem_task *mem_after(const mem *m, pawl_id id, bool upwards); /* the nearest with a greater (smaller) id */
@@ -334,20 +358,21 @@ mem_task *mem_by_key(const mem *m, const char *tenant, const char *key);
 pawl_id mem_draw_id(mem *m, int64_t now_us);
 mem_task *mem_create(mem *m, pawl_id id, pawl_body *body, mem_level *level, pawl_audit audit, int64_t now_us);
 void mem_take_key(mem *m, mem_task *t);
-void mem_move(mem *m, mem_task *t, task_why why, mem_note note);
-void mem_arrive(mem *m, mem_task *t, task_why why, mem_note note);             /* the same, of a task that stands nowhere */
-void mem_lease(mem *m, mem_task *t, mem_node *n, task_why why, mem_note note); /* of a task that stands nowhere */
+void mem_move(mem *m, mem_task *t, task_why why, const mem_note *note);
+void mem_arrive(mem *m, mem_task *t, task_why why, const mem_note *note); /* the same, of a task that stands nowhere */
+void mem_lease(mem *m, mem_task *t, mem_node *n, task_why why, const mem_note *note); /* of a task that stands nowhere */
 void mem_place(mem *m, mem_task *t);
 void mem_unplace(mem *m, mem_task *t);
 void mem_set_node(mem *m, mem_task *t, mem_node *n);
-void mem_take_back(mem *m, mem_task *t, mem_note note);
+void mem_take_back(mem *m, mem_task *t, const mem_note *note);
 void mem_record_run(mem *m, mem_task *t, const pawl_execution *run, mem_ending *ending, mem_log *log, bool last, int64_t now_us);
 void mem_ask_cancel(mem_task *t);
-void mem_forget(mem *m, mem_task *t); /* frees a finished task and all that hangs on it */
+void mem_forget(mem *m, mem_task *t); /* frees a finished task and all that hangs on it; body_moves_done follows */
 void mem_forget_row(mem *m, mem_row *row);
 void mem_forget_log(mem *m, mem_log *log);
 const char *mem_display(const mem_task *t, int64_t now_us, int64_t boot_us);
 static inline mem_task *task_of_order(const tree_node *node) { return container_of(node, mem_task, place.order); }
+static inline mem_task *task_of_age(const list *node) { return container_of(node, mem_task, place.age); }
 static inline mem_task *task_of_id(const tree_node *node) { return container_of(node, mem_task, by_id); }
 static inline mem_level *level_of(const tree_node *node) { return container_of(node, mem_level, by_priority); }
 
@@ -355,7 +380,7 @@ static inline mem_level *level_of(const tree_node *node) { return container_of(n
 mem_queue *mem_queue_get(mem *m, const char *name); /* makes it; NULL: no memory */
 mem_queue *mem_queue_find(const mem *m, const char *name);
 mem_kind *mem_kind_find(const mem *m, const char *queue, const char *type);
-mem_level *mem_level_get(mem *m, const char *queue, const char *type, int priority); /* used once more; NULL: no memory */
+mem_level *mem_level_get(mem *m, const pawl_body *body); /* used once more; NULL: no memory */
 void mem_level_drop(mem *m, mem_level *level);
 tree_node *mem_first_after(const tree *ready, int64_t at_us); /* the first task of a ready tree due later than that */
 
@@ -374,7 +399,7 @@ typedef struct mem_prep { /* what one operation brings along; what is not used i
     mem_resolution *resolution;
     mem_operator *operator;
     mem_queue *queue;
-    mem_gate *gate;
+    mem_budget *budget;
     mem_limit *limit;
     char *text;
 } mem_prep;
@@ -384,26 +409,25 @@ bool mem_prepare(mem *m, const pawl_batch *batch, mem_prep *preps, int64_t now_u
 void mem_unprepare(mem *m, mem_prep *preps, int count);
 
 /* memory_stats.c */
-bool mem_minute_ready(mem *m, int64_t now_us);
-mem_minute *mem_minute_of(mem *m, int64_t now_us); /* made ready before */
-void mem_count_run(mem *m, const mem_task *t, const pawl_execution *run, int64_t now_us);
+bool mem_minute_ready(mem *m, int64_t now_us); /* m->minute is the one of now_us; false: no memory */
+void mem_count_run(mem *m, const mem_task *t, const pawl_execution *run);
 pawl_status mem_stats(mem *m, int64_t window_us, int64_t now_us, int64_t boot_us, pawl_arena *arena, pawl_stats **out);
 
-/* memory_gate.c */
+/* memory_budget.c */
 mem_limit *mem_limit_get(mem *m, const char *type, pawl_bytes key);            /* makes it; NULL: no memory */
 bool mem_limited(const mem *m, const char *type);                              /* the type, or some keys of it */
 const mem_limit *mem_limit_of(const mem *m, const char *type, pawl_bytes key); /* in force for this key; NULL: none */
 pawl_op_result mem_limit_put(mem *m, mem_limit *l, const pawl_op *op, int64_t now_us);
 bool mem_limit_move(mem *m, const mem_limit *l, int most, int64_t now_us);
-mem_gate *mem_gate_get(mem *m, const char *type, pawl_bytes key); /* makes it; NULL: no memory */
-gate_answer mem_gate_take(mem *m, mem_gate *g, const mem_limit *l, int64_t now_us, const gate_ask *ask, gate_slot *out);
-void mem_slot_set(mem_gate *g, mem_task *t, const gate_slot *slot); /* of a task that stands nowhere; sets run_at */
+mem_budget *mem_budget_get(mem *m, const char *type, pawl_bytes key); /* makes it; NULL: no memory */
+budget_answer mem_budget_take(mem *m, mem_budget *g, const mem_limit *l, int64_t now_us, const budget_ask *ask, budget_slot *out);
+void mem_slot_set(mem_budget *g, mem_task *t, const budget_slot *slot); /* of a task that stands nowhere; sets run_at */
 void mem_slot_clear(mem_task *t);
 bool mem_slot_good(const mem_task *t);
 int64_t mem_slot_until(const mem *m, const mem_task *t); /* 0: it has no slot */
 void mem_slot_give_back(mem *m, mem_task *t, int64_t now_us);
-int mem_gate_sweep(mem *m, int most, int64_t now_us);
-void mem_gates_done(mem *m);
+int mem_budget_sweep(mem *m, int most, int64_t now_us);
+void mem_budgets_done(mem *m);
 pawl_status mem_limits(mem *m, const pawl_query *query, int64_t now_us, pawl_arena *arena, pawl_limits **out);
 
 /* memory_sweep.c */

@@ -22,10 +22,7 @@ typedef struct member { /* an operation, perhaps of a group that is stored as a 
 } member;
 
 /* For the trail: an operation brings its own level. */
-static mem_note note_of(const change *c, const pawl_op *op, mem_rank rank, const char *detail)
-{
-    return (mem_note){.now_us = c->now_us, .audit = op->audit, .rank = rank, .detail = detail};
-}
+#define NOTE(c, op, its_rank, why) (&(mem_note){.now_us = (c)->now_us, .audit = (op)->audit, .rank = (its_rank), .detail = (why)})
 
 #define TAKE(place) take((void **)&(place))
 
@@ -66,18 +63,18 @@ static void answer(pawl_op *op, const mem_task *t)
 
 typedef struct taken { /* what an insert took of a budget */
     bool now, has;     /* it may start at once; it has a slot */
-    gate_slot slot;
+    budget_slot slot;
 } taken;
 
 /* A slot for a task that is due and stands nowhere. */
 static taken take_slot(change *c, mem_prep *p, const mem_task *t, bool leased)
 {
     taken k = {.now = true, .slot.until_us = INT64_MAX};
-    const mem_limit *l = p->gate ? mem_limit_of(c->m, t->body->type, t->body->rate_key) : NULL;
+    const mem_limit *l = p->budget ? mem_limit_of(c->m, t->body->type, t->body->rate_key) : NULL;
     if (!l || t->run_at_us > c->now_us) return k;
-    gate_answer answer = mem_gate_take(c->m, p->gate, l, c->now_us, &(gate_ask){.id = t->id, .ahead_only = !leased}, &k.slot);
-    k.now = answer == GATE_NOW;
-    k.has = answer == GATE_LATER;
+    budget_answer answer = mem_budget_take(c->m, p->budget, l, c->now_us, &(budget_ask){.id = t->id, .ahead_only = !leased}, &k.slot);
+    k.now = answer == BUDGET_NOW;
+    k.has = answer == BUDGET_LATER;
     return k;
 }
 
@@ -93,16 +90,16 @@ static void store_new(change *c, pawl_op *op, mem_prep *p, bool may_lease)
     op->u.insert.body->created_us = c->now_us;
     op->out_until_us = k.slot.until_us;
     op->out_epoch = k.slot.epoch;
-    if (k.has) mem_slot_set(p->gate, t, &k.slot);
-    if (lease) mem_lease(c->m, t, c->node, TASK_BORN_LEASED, note_of(c, op, ROW_CHANGE, NULL));
-    else mem_move(c->m, t, TASK_DISPATCHED, note_of(c, op, ROW_CHANGE, NULL));
+    if (k.has) mem_slot_set(p->budget, t, &k.slot);
+    if (lease) mem_lease(c->m, t, c->node, TASK_BORN_LEASED, NOTE(c, op, ROW_CHANGE, NULL));
+    else mem_move(c->m, t, TASK_DISPATCHED, NOTE(c, op, ROW_CHANGE, NULL));
     c->granted |= lease;
     answer(op, t);
     op->out_fence = t->fence;
 }
 
 /* Whose rate key only their handlers know may have another one now. */
-static bool same_gate(const pawl_body *a, const pawl_body *b)
+static bool same_budget(const pawl_body *a, const pawl_body *b)
 {
     return a->rate_key.len > 0 && a->rate_key.len == b->rate_key.len && strcmp(a->type, b->type) == 0 &&
            memcmp(a->rate_key.data, b->rate_key.data, a->rate_key.len) == 0;
@@ -112,14 +109,14 @@ static bool same_gate(const pawl_body *a, const pawl_body *b)
 static void keep_slot(change *c, const pawl_op *op, mem_task *t, const pawl_body *body)
 {
     int64_t at_us = run_at(op, c->now_us);
-    if (mem_slot_good(t) && same_gate(t->body, body) && t->run_at_us >= at_us) return;
+    if (mem_slot_good(t) && same_budget(t->body, body) && t->run_at_us >= at_us) return;
     mem_slot_give_back(c->m, t, c->now_us);
     t->run_at_us = at_us;
 }
 
 static void update(change *c, pawl_op *op, mem_prep *p, mem_task *t)
 {
-    if (t->state == PAWL_LEASED) mem_take_back(c->m, t, note_of(c, op, ROW_CHANGE, NULL));
+    if (t->state == PAWL_LEASED) mem_take_back(c->m, t, NOTE(c, op, ROW_CHANGE, NULL));
     mem_unplace(c->m, t);
     pawl_body *body = TAKE(p->body);
     body->id = t->id;
@@ -131,9 +128,9 @@ static void update(change *c, pawl_op *op, mem_prep *p, mem_task *t)
     mem_level_drop(c->m, t->level);
     t->level = TAKE(p->level);
     t->kind = t->level->kind;
-    if (!t->gate) {
+    if (!t->budget) {
         taken k = take_slot(c, p, t, false);
-        if (k.has) mem_slot_set(p->gate, t, &k.slot);
+        if (k.has) mem_slot_set(p->budget, t, &k.slot);
     }
     t->audit = (unsigned char)(op->audit == PAWL_AUDIT_DEFAULT ? PAWL_AUDIT_FULL : op->audit);
     mem_place(c->m, t);
@@ -263,23 +260,23 @@ static void reserve(change *c, pawl_op *op, mem_prep *p)
     mem_task *t = held_by_fence(c, op);
     if (!t) return;
     pawl_bytes key = t->body->rate_key.len ? t->body->rate_key : op->u.reserve.key;
-    const mem_limit *l = p->gate ? mem_limit_of(c->m, t->body->type, key) : NULL;
-    gate_ask ask = {.id = t->id, .lead_us = op->u.reserve.lead_us, .again = op->u.reserve.again};
-    gate_slot slot = {.slot_us = c->now_us, .until_us = INT64_MAX};
+    const mem_limit *l = p->budget ? mem_limit_of(c->m, t->body->type, key) : NULL;
+    budget_ask ask = {.id = t->id, .lead_us = op->u.reserve.lead_us, .again = op->u.reserve.again};
+    budget_slot slot = {.slot_us = c->now_us, .until_us = INT64_MAX};
     op->out_state = PAWL_LEASED;
     op->result = t->cancel_asked ? PAWL_OP_CANCELLING : PAWL_OP_DONE;
     if (t->cancel_asked) return;
     bool free = !l || (l->rate.retries_free && t->failures > 0);
-    gate_answer answer = free ? GATE_NOW : mem_gate_take(c->m, p->gate, l, c->now_us, &ask, &slot);
+    budget_answer answer = free ? BUDGET_NOW : mem_budget_take(c->m, p->budget, l, c->now_us, &ask, &slot);
     op->out_run_at_us = slot.slot_us;
     op->out_until_us = slot.until_us;
     op->out_epoch = slot.epoch;
-    if (answer == GATE_BEYOND) op->result = PAWL_OP_BEYOND;
-    if (answer != GATE_LATER || slot.slot_us - c->now_us <= op->u.reserve.near_us) return;
+    if (answer == BUDGET_BEYOND) op->result = PAWL_OP_BEYOND;
+    if (answer != BUDGET_LATER || slot.slot_us - c->now_us <= op->u.reserve.near_us) return;
     op->result = PAWL_OP_MOVED;
     mem_unplace(c->m, t);
-    mem_slot_set(p->gate, t, &slot);
-    mem_arrive(c->m, t, TASK_AGAIN, note_of(c, op, ROW_CHANGE, "throttled"));
+    mem_slot_set(p->budget, t, &slot);
+    mem_arrive(c->m, t, TASK_AGAIN, NOTE(c, op, ROW_CHANGE, "throttled"));
     op->out_state = PAWL_PENDING;
 }
 
@@ -362,7 +359,7 @@ static void finish(change *c, pawl_op *op, mem_prep *p)
     if (why == TASK_EXHAUSTED && op->u.finish.run.outcome != PAWL_ATTEMPT_NONE) t->failures++;
     if (op->u.finish.run.outcome == PAWL_ATTEMPT_NONE) mem_slot_give_back(c->m, t, c->now_us);
     end_run(c, t, &op->u.finish.run, p, true);
-    mem_move(c->m, t, why, note_of(c, op, finish_rank(op), why == TASK_EXHAUSTED ? why_failed(t->ending) : NULL));
+    mem_move(c->m, t, why, NOTE(c, op, finish_rank(op), why == TASK_EXHAUSTED ? why_failed(t->ending) : NULL));
     op->out_state = (pawl_state)t->state;
     for (int i = 0; i < op->u.finish.spawns_count; i++) spawn(c, &op->u.finish.spawns[i], &p[1 + i]);
 }
@@ -383,13 +380,13 @@ static void release(change *c, pawl_op *op, mem_prep *p)
     if (!t->cancel_asked) {
         t->failures += op->u.release.failure;
         t->interruptions += op->u.release.interruption;
-        if (op->u.release.failure) mem_minute_of(c->m, c->now_us)->retried++;
+        if (op->u.release.failure) c->m->minute->retried++;
         if (op->u.release.delay_us >= 0) t->run_at_us = mem_add(c->now_us, op->u.release.delay_us);
     }
     mem_unplace(c->m, t);
-    if (!t->cancel_asked && op->u.release.slot_us && p->gate)
-        mem_slot_set(p->gate, t, &(gate_slot){.slot_us = op->u.release.slot_us, .epoch = op->u.release.epoch});
-    mem_arrive(c->m, t, t->cancel_asked ? TASK_CANCEL : TASK_AGAIN, note_of(c, op, release_rank(op), detail));
+    if (!t->cancel_asked && op->u.release.slot_us && p->budget)
+        mem_slot_set(p->budget, t, &(budget_slot){.slot_us = op->u.release.slot_us, .epoch = op->u.release.epoch});
+    mem_arrive(c->m, t, t->cancel_asked ? TASK_CANCEL : TASK_AGAIN, NOTE(c, op, release_rank(op), detail));
     op->out_state = (pawl_state)t->state;
     op->out_run_at_us = t->run_at_us;
 }
@@ -424,7 +421,7 @@ static void cancel(change *c, pawl_op *op, mem_prep *p)
     if (t->state == PAWL_LEASED) t->fence++;
     mem_slot_give_back(c->m, t, c->now_us);
     set_progress(c, t, -1, p);
-    mem_move(c->m, t, TASK_CANCEL, note_of(c, op, ROW_CHANGE, NULL));
+    mem_move(c->m, t, TASK_CANCEL, NOTE(c, op, ROW_CHANGE, NULL));
     op->result = PAWL_OP_DONE;
 }
 
@@ -462,8 +459,8 @@ static void retry(change *c, pawl_op *op, mem_prep *p)
     mem_task *t = mem_create(c->m, id, TAKE(p->body), TAKE(p->level), op->audit, c->now_us);
     t->run_at_us = c->now_us;
     taken k = take_slot(c, p, t, false);
-    if (k.has) mem_slot_set(p->gate, t, &k.slot);
-    mem_move(c->m, t, TASK_DISPATCHED, note_of(c, op, ROW_CHANGE, NULL));
+    if (k.has) mem_slot_set(p->budget, t, &k.slot);
+    mem_move(c->m, t, TASK_DISPATCHED, NOTE(c, op, ROW_CHANGE, NULL));
     op->result = PAWL_OP_DONE;
     op->out_id = id;
     op->out_run_at_us = t->run_at_us;

@@ -193,7 +193,7 @@ static void grant(claiming *c, mem_node *n)
         mem_task *t = c->chosen[i];
         t->not_started = c->call->tasks[i].not_started;
         mem_slot_clear(t);
-        mem_lease(c->m, t, n, TASK_GRANTED, (mem_note){.now_us = c->now_us});
+        mem_lease(c->m, t, n, TASK_GRANTED, &(mem_note){.now_us = c->now_us});
     }
 }
 
@@ -361,8 +361,8 @@ static void rescue_task(mem *m, mem_task *t, pawl_rescue *call, int64_t now_us)
     if (!t->not_started) mem_record_run(m, t, &run, NULL, NULL, false, now_us);
     if (why == TASK_POISON) t->ending = &mem_poisoned;
     if (why == TASK_AGAIN && t->run_at_us > now_us) t->run_at_us = now_us;
-    mem_minute_of(m, now_us)->rescued++;
-    mem_move(m, t, why, (mem_note){.now_us = now_us, .rank = ROW_ERROR, .detail = "rescued"});
+    m->minute->rescued++;
+    mem_move(m, t, why, &(mem_note){.now_us = now_us, .rank = ROW_ERROR, .detail = "rescued"});
     t->fence++;
     if (why == TASK_POISON) call->failed++;
     else call->freed++;

@@ -6,10 +6,6 @@
 #define SLAB_MIN 16
 #define SLAB_MAX 1024
 
-typedef struct mem_free {
-    struct mem_free *next;
-} mem_free;
-
 typedef struct mem_slab {
     struct mem_slab *older;
     _Alignas(16) char bytes[];
@@ -28,7 +24,7 @@ void pool_done(mem_pool *p, const pawl_allocator *a)
 
 void pool_put(mem_pool *p, void *block)
 {
-    mem_free *f = block;
+    mem_spare *f = block;
     f->next = p->free;
     p->free = f;
     p->free_count++;
@@ -50,19 +46,4 @@ bool pool_reserve(mem_pool *p, const pawl_allocator *a, size_t count)
     p->next_count = blocks;
     p->total += blocks;
     return true;
-}
-
-void *pool_get(mem_pool *p)
-{
-    char *block = (char *)p->free;
-    if (block) {
-        p->free = p->free->next;
-        p->free_count--;
-    } else {
-        CHECK(p->next_count > 0);
-        block = p->next;
-        p->next += p->size;
-        p->next_count--;
-    }
-    return memset(block, 0, p->size);
 }

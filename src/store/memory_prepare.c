@@ -17,20 +17,20 @@ static char *put_text(char **at, const char *text)
 static bool want_body(mem *m, pawl_body *from, bool own, mem_prep *p)
 {
     if (!from || !from->type || !from->type[0] || !from->queue || !from->queue[0]) return true; /* REFUSED */
-    if (!(p->level = mem_level_get(m, from->queue, from->type, from->priority))) return false;
-    return (p->body = own ? pawl_body_copy(&m->allocator, from) : pawl_body_share(&m->allocator, from));
+    if (!(p->level = mem_level_get(m, from))) return false;
+    return (p->body = own ? pawl_body_copy(&m->allocator, from) : body_share(&m->moves, &m->allocator, from));
 }
 
-static bool want_gate(mem *m, const char *type, pawl_bytes key, mem_prep *p)
+static bool want_budget(mem *m, const char *type, pawl_bytes key, mem_prep *p)
 {
-    return !mem_limit_of(m, type, key) || (p->gate = mem_gate_get(m, type, key));
+    return !mem_limit_of(m, type, key) || (p->budget = mem_budget_get(m, type, key));
 }
 
-/* The gate of a task whose rate key may be one that only its holder knows. */
-static bool want_gate_of(mem *m, const pawl_op *op, pawl_bytes key, mem_prep *p)
+/* The budget of a task whose rate key may be one that only its holder knows. */
+static bool want_budget_of(mem *m, const pawl_op *op, pawl_bytes key, mem_prep *p)
 {
     const mem_task *t = mem_find_live(m, op->id);
-    return !t || want_gate(m, t->body->type, t->body->rate_key.len ? t->body->rate_key : key, p);
+    return !t || want_budget(m, t->body->type, t->body->rate_key.len ? t->body->rate_key : key, p);
 }
 
 static bool want_ending(mem *m, const pawl_op *op, const pawl_execution *run, mem_prep *p)
@@ -96,7 +96,7 @@ static bool want_retry(mem *m, const pawl_op *op, mem_prep *p)
 {
     mem_task *old = mem_find(m, op->id);
     if (!old) return true;
-    return want_body(m, old->body, true, p) && want_gate(m, old->body->type, old->body->rate_key, p) &&
+    return want_body(m, old->body, true, p) && want_budget(m, old->body->type, old->body->rate_key, p) &&
            want_resolution(m, op->by, NULL, p);
 }
 
@@ -105,11 +105,11 @@ static bool prepare_op(mem *m, const pawl_op *op, mem_prep *p, int64_t now_us)
     switch (op->kind) {
     case PAWL_OP_INSERT:
         if (!want_body(m, op->u.insert.body, false, p)) return false;
-        return !p->body || want_gate(m, p->body->type, p->body->rate_key, p);
+        return !p->body || want_budget(m, p->body->type, p->body->rate_key, p);
     case PAWL_OP_FINISH: return want_run(m, op, &op->u.finish.run, p);
     case PAWL_OP_RELEASE:
-        return want_run(m, op, &op->u.release.run, p) && (!op->u.release.slot_us || want_gate_of(m, op, op->u.release.key, p));
-    case PAWL_OP_RESERVE: return want_gate_of(m, op, op->u.reserve.key, p);
+        return want_run(m, op, &op->u.release.run, p) && (!op->u.release.slot_us || want_budget_of(m, op, op->u.release.key, p));
+    case PAWL_OP_RESERVE: return want_budget_of(m, op, op->u.reserve.key, p);
     case PAWL_OP_LIMIT:
         p->limit = mem_limit_get(m, op->u.limit.type, op->u.limit.key);
         return p->limit && want_operator(m, op, op->u.limit.type, now_us, p);
@@ -139,8 +139,9 @@ static bool reserve(mem *m, int count, int64_t now_us)
            pool_reserve(&m->rows, a, 2 * n) && mem_minute_ready(m, now_us);
 }
 
-bool mem_prepare(mem *m, const pawl_batch *batch, mem_prep *preps, int64_t now_us)
+static bool prepare(mem *m, const pawl_batch *batch, mem_prep *preps, int64_t now_us)
 {
+    m->latest_body = NULL; /* that of the last batch may be gone */
     if (!reserve(m, mem_prep_count(batch), now_us)) return false;
     mem_prep *p = preps;
     for (int i = 0; i < batch->count; i++) {
@@ -150,6 +151,13 @@ bool mem_prepare(mem *m, const pawl_batch *batch, mem_prep *preps, int64_t now_u
             if (!prepare_op(m, &op->u.finish.spawns[k], p++, now_us)) return false;
     }
     return true;
+}
+
+bool mem_prepare(mem *m, const pawl_batch *batch, mem_prep *preps, int64_t now_us)
+{
+    bool ok = prepare(m, batch, preps, now_us);
+    body_moves_done(&m->moves);
+    return ok;
 }
 
 void mem_unprepare(mem *m, mem_prep *preps, int count)

@@ -92,21 +92,26 @@ static void level_free_unused(mem *m, mem_level *level)
     pool_put(&m->levels, level);
 }
 
-static bool level_is(const mem_level *level, const char *queue, const char *type, int priority)
+/* Bodies that were packed together have the very same names. */
+static bool level_is(const mem *m, const mem_level *level, const pawl_body *body)
 {
-    return level->priority == priority && strcmp(level->kind->type, type) == 0 && strcmp(level->kind->queue->name, queue) == 0;
+    const pawl_body *latest = m->latest_body;
+    if (level->priority != body->priority) return false;
+    if (latest && latest->type == body->type && latest->queue == body->queue) return true;
+    return strcmp(level->kind->type, body->type) == 0 && strcmp(level->kind->queue->name, body->queue) == 0;
 }
 
-mem_level *mem_level_get(mem *m, const char *queue, const char *type, int priority)
+mem_level *mem_level_get(mem *m, const pawl_body *body)
 {
     mem_level *level = m->latest;
-    if (!level || !level_is(level, queue, type, priority)) {
-        mem_kind *k = kind_get(m, queue, type);
-        if (!k || !(level = level_of_kind(m, k, priority))) return NULL;
+    if (!level || !level_is(m, level, body)) {
+        mem_kind *k = kind_get(m, body->queue, body->type);
+        if (!k || !(level = level_of_kind(m, k, body->priority))) return NULL;
         mem_level *before = m->latest;
         m->latest = level;
         level_free_unused(m, before);
     }
+    m->latest_body = body;
     level->users++;
     return level;
 }

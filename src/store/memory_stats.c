@@ -18,10 +18,9 @@ bool mem_minute_ready(mem *m, int64_t now_us)
     mem_minute **slot = &m->minutes[slot_of(number)];
     if (!*slot && !(*slot = alloc_new(&m->allocator, sizeof **slot))) return false;
     if ((*slot)->minute != number) **slot = (mem_minute){.minute = number};
+    m->minute = *slot;
     return true;
 }
-
-mem_minute *mem_minute_of(mem *m, int64_t now_us) { return m->minutes[slot_of(minute_number(now_us))]; }
 
 /* Bucket 0 is 0 and 1; then [2^k, 2^k * sqrt 2) and [2^k * sqrt 2, 2^(k+1)) in turn. */
 static int bucket_of(int64_t us)
@@ -41,9 +40,9 @@ static int64_t bucket_value(int bucket)
     return (int64_t)(low * 1.189207115002721);
 }
 
-void mem_count_run(mem *m, const mem_task *t, const pawl_execution *run, int64_t now_us)
+void mem_count_run(mem *m, const mem_task *t, const pawl_execution *run)
 {
-    mem_minute *minute = mem_minute_of(m, now_us);
+    mem_minute *minute = m->minute;
     minute->wait[bucket_of(run->started_us - t->run_at_us)]++;
     minute->run[bucket_of(run->finished_us - run->started_us)]++;
 }

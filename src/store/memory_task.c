@@ -5,26 +5,10 @@
 
 static bool id_before(const tree_node *a, const tree_node *b) { return task_of_id(a)->id < task_of_id(b)->id; }
 
-static bool finished_before(const tree_node *a, const tree_node *b)
-{
-    const mem_task *x = task_of_order(a), *y = task_of_order(b);
-    return x->finished_us != y->finished_us ? x->finished_us < y->finished_us : x->id < y->id;
-}
-
-static bool resolved_before(const tree_node *a, const tree_node *b)
-{
-    const mem_task *x = task_of_order(a), *y = task_of_order(b);
-    int64_t xs = x->resolution->resolved_us, ys = y->resolution->resolved_us;
-    return xs != ys ? xs < ys : x->id < y->id;
-}
-
-void mem_init_trees(mem *m)
+void mem_init_orders(mem *m)
 {
     tree_init(&m->all, id_before);
-    tree_init(&m->aged[AGE_SUCCEEDED], finished_before);
-    tree_init(&m->aged[AGE_CANCELLED], finished_before);
-    tree_init(&m->aged[AGE_FAILED], finished_before);
-    tree_init(&m->aged[AGE_RESOLVED], resolved_before);
+    for (int age = 0; age < AGES; age++) list_init(&m->aged[age]);
 }
 
 /* ---- finding ----------------------------------------------------------------------------------------------------- */
@@ -116,7 +100,7 @@ mem_task *mem_create(mem *m, pawl_id id, pawl_body *body, mem_level *level, pawl
     tree_insert(&m->all, &t->by_id);
     map_put(&m->live, &t->live, (uint64_t)id);
     mem_take_key(m, t);
-    mem_minute_of(m, now_us)->dispatched++;
+    m->minute->dispatched++;
     return t;
 }
 
@@ -133,13 +117,13 @@ static mem_age age_of(const mem_task *t)
 
 static void age(mem *m, mem_task *t)
 {
-    tree_insert(&m->aged[age_of(t)], &t->place.order);
+    list_append(&m->aged[age_of(t)], &t->place.age);
     m->aged_count[age_of(t)]++;
 }
 
 static void unage(mem *m, mem_task *t)
 {
-    tree_remove(&m->aged[age_of(t)], &t->place.order);
+    list_remove(&t->place.age);
     m->aged_count[age_of(t)]--;
 }
 
@@ -205,23 +189,23 @@ void mem_ask_cancel(mem_task *t)
 
 /* ---- changes of state -------------------------------------------------------------------------------------------- */
 
-static bool row_kept(const mem_task *t, mem_note note)
+static bool row_kept(const mem_task *t, const mem_note *note)
 {
-    switch (note.audit == PAWL_AUDIT_DEFAULT ? (pawl_audit)t->audit : note.audit) {
-    case PAWL_AUDIT_MINIMAL: return note.rank >= ROW_END;
-    case PAWL_AUDIT_ERRORS: return note.rank == ROW_ERROR;
+    switch (note->audit == PAWL_AUDIT_DEFAULT ? (pawl_audit)t->audit : note->audit) {
+    case PAWL_AUDIT_MINIMAL: return note->rank >= ROW_END;
+    case PAWL_AUDIT_ERRORS: return note->rank == ROW_ERROR;
     case PAWL_AUDIT_NONE: return false;
     default: return true;
     }
 }
 
-static void add_row(mem *m, mem_task *t, pawl_state from, mem_note note)
+static void add_row(mem *m, mem_task *t, pawl_state from, const mem_note *note)
 {
     mem_row *row = pool_get(&m->rows);
     row->task = t;
-    row->at_us = note.now_us;
+    row->at_us = note->now_us;
     row->fence = t->fence;
-    row->detail = note.detail;
+    row->detail = note->detail;
     row->from = from;
     row->to = (pawl_state)t->state;
     if ((row->node = t->node)) mem_node_named(t->node);
@@ -231,9 +215,9 @@ static void add_row(mem *m, mem_task *t, pawl_state from, mem_note note)
     list_append(&m->rows_by_age, &row->age);
 }
 
-static void count_end(mem *m, const mem_task *t, int64_t now_us)
+static void count_end(mem *m, const mem_task *t)
 {
-    mem_minute *minute = mem_minute_of(m, now_us);
+    mem_minute *minute = m->minute;
     if (t->state == PAWL_SUCCEEDED) minute->succeeded++;
     else if (t->state == PAWL_FAILED) minute->failed++;
     else minute->cancelled++;
@@ -245,7 +229,7 @@ static void end(mem *m, mem_task *t, int64_t now_us)
     map_remove(&m->live, &t->live);
     mem_level_drop(m, t->level);
     t->level = NULL;
-    count_end(m, t, now_us);
+    count_end(m, t);
 }
 
 static void wait_again(mem *m, mem_task *t)
@@ -258,7 +242,7 @@ static void wait_again(mem *m, mem_task *t)
 }
 
 /* The only place where a state changes. What decides the new place (run_at, suspicion, node) is set before. */
-void mem_arrive(mem *m, mem_task *t, task_why why, mem_note note)
+void mem_arrive(mem *m, mem_task *t, task_why why, const mem_note *note)
 {
     pawl_state from = (pawl_state)t->state, to = task_move(from, why);
     CHECK(to != PAWL_STATE_NONE);
@@ -266,30 +250,31 @@ void mem_arrive(mem *m, mem_task *t, task_why why, mem_note note)
     if (row_kept(t, note)) add_row(m, t, from, note);
     if (from == PAWL_LEASED) t->marked = t->not_started = false;
     if (to == PAWL_PENDING) wait_again(m, t);
-    if (!mem_live(t)) end(m, t, note.now_us);
+    if (!mem_live(t)) end(m, t, note->now_us);
     mem_place(m, t);
 }
 
-void mem_move(mem *m, mem_task *t, task_why why, mem_note note)
+void mem_move(mem *m, mem_task *t, task_why why, const mem_note *note)
 {
     mem_unplace(m, t);
     mem_arrive(m, t, why, note);
 }
 
-void mem_lease(mem *m, mem_task *t, mem_node *n, task_why why, mem_note note)
+void mem_lease(mem *m, mem_task *t, mem_node *n, task_why why, const mem_note *note)
 {
     mem_set_node(m, t, n);
     t->fence++;
-    t->started_us = note.now_us;
+    t->started_us = note->now_us;
     mem_arrive(m, t, why, note);
 }
 
 /* A lease that has not started is taken back: its fence means nothing any more. */
-void mem_take_back(mem *m, mem_task *t, mem_note note)
+void mem_take_back(mem *m, mem_task *t, const mem_note *note)
 {
+    mem_note taken = *note;
+    taken.detail = "taken back";
     t->fence++;
-    note.detail = "taken back";
-    mem_move(m, t, TASK_AGAIN, note);
+    mem_move(m, t, TASK_AGAIN, &taken);
 }
 
 static void add_log(mem *m, mem_task *t, mem_log *log, int64_t now_us)
@@ -326,7 +311,7 @@ void mem_record_run(mem *m, mem_task *t, const pawl_execution *run, mem_ending *
     t->runs++;
     if (CANARY(LOG_DROPPED) && last) alloc_free(&m->allocator, log), log = NULL;
     if (log) add_log(m, t, log, now_us);
-    if (run->finished_us) mem_count_run(m, t, run, now_us);
+    if (run->finished_us) mem_count_run(m, t, run);
     if (!last) {
         add_attempt(m, t, run, ending);
         return;
@@ -385,7 +370,7 @@ void mem_forget(mem *m, mem_task *t)
         pool_put(&m->keys, t->key);
     }
     mem_set_node(m, t, NULL);
-    pawl_body_free(&m->allocator, t->body);
+    body_free(&m->moves, &m->allocator, t->body);
     if (t->ending != &mem_poisoned) alloc_free(&m->allocator, t->ending);
     alloc_free(&m->allocator, t->resolution);
     alloc_free(&m->allocator, t->progress_text);

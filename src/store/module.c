@@ -15,11 +15,12 @@
 
 typedef struct module {
     const char *scheme, *file, *function;
-    const char *library, *package; /* what it needs, and what brings that on Debian */
+    const char *library, *package, *sources; /* what it needs, and what brings that on Debian, to run and to build it */
 } module;
 
 static const module modules[] = {
-    {"postgres", "pawl-postgres.so", "pawl_postgres_store", "libpq.so", "libpq5"},
+    {"postgres", "pawl-postgres.so", "pawl_postgres_store", "libpq.so", "libpq5", "libpq-dev"},
+    {"mysql", "pawl-mysql.so", "pawl_mysql_store", "libmariadb.so", "libmariadb3", "libmariadb-dev"},
 };
 
 #define PLACES 4
@@ -85,8 +86,8 @@ static pawl_status load(const module *m, const pawl_store_type **out, pawl_error
         return err_set(
             err, PAWL_UNSUPPORTED,
             "cannot open a store of kind %s: its module %s is not in %s, nor beside the program; install it (building it needs "
-            "Debian's package libpq-dev), or name its folder in PAWL_MODULES",
-            m->scheme, m->file, PAWL_MODULE_DIR);
+            "Debian's package %s), or name its folder in PAWL_MODULES",
+            m->scheme, m->file, PAWL_MODULE_DIR, m->sources);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) return not_loaded(m, path, err);
     const pawl_store_type *(*hand_over)(const char *version);

@@ -30,10 +30,22 @@ static const pawl_store_type *find(const char *scheme, size_t len)
     return NULL;
 }
 
+/* The name that a store goes by also: postgresql: is postgres:, mariadb: is mysql:. */
+static const char *proper(const char *scheme, size_t *len)
+{
+    static const char *const names[][2] = {{"postgresql", "postgres"}, {"mariadb", "mysql"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strlen(names[i][0]) != *len || memcmp(scheme, names[i][0], *len) != 0) continue;
+        *len = strlen(names[i][1]);
+        return names[i][1];
+    }
+    return scheme;
+}
+
 /* Loading happens under the lock, so a module is loaded once. */
 pawl_status registry_find(const char *scheme, size_t len, const pawl_store_type **out, pawl_error *err)
 {
-    if (len == strlen("postgresql") && memcmp(scheme, "postgresql", len) == 0) len = strlen("postgres");
+    scheme = proper(scheme, &len);
     pthread_mutex_lock(&lock);
     *out = find(scheme, len);
     pawl_status status = *out ? PAWL_OK : module_find(scheme, len, out, err);

@@ -8,15 +8,15 @@ static pawl_status find_type(const char *url, const pawl_store_type **out, pawl_
 {
     size_t len = url ? strcspn(url, ":") : 0;
     if (len == 0 || url[len] != ':')
-        return err_set(
-            err, PAWL_INVALID,
-            "cannot open store \"%s\": its URL must begin with a kind; write sqlite:PATH, postgres://HOST/DATABASE or memory:",
-            url ? url : "");
+        return err_set(err, PAWL_INVALID,
+                       "cannot open store \"%s\": its URL must begin with a kind; write sqlite:PATH, postgres://HOST/DATABASE, "
+                       "mysql://HOST/DATABASE or memory:",
+                       url ? url : "");
     pawl_status status = registry_find(url, len, out, err);
     if (status != PAWL_NOT_FOUND) return status;
     return err_set(err, PAWL_UNSUPPORTED,
-                   "cannot open store \"%.*s:...\": this build has no store of that kind; there are memory:, sqlite:PATH and "
-                   "postgres://HOST/DATABASE",
+                   "cannot open store \"%.*s:...\": this build has no store of that kind; there are memory:, sqlite:PATH, "
+                   "postgres://HOST/DATABASE and mysql://HOST/DATABASE",
                    len < 64 ? (int)len : 64, url);
 }
 
@@ -98,6 +98,27 @@ pawl_status store_backup(pawl_store *store, const char *path, pawl_backup_fn pro
     return store->type->backup(store, path, progress, ctx, err);
 }
 
+static pawl_status cannot_move(const pawl_store *store, pawl_error *err)
+{
+    return err_set(err, PAWL_UNSUPPORTED, "tasks cannot be moved from or to stores of the kind \"%s:\"", store->type->scheme);
+}
+
+pawl_status store_set_gate(pawl_store *store, const pawl_gate *gate, pawl_error *err)
+{
+    return store->type->set_gate ? store->type->set_gate(store, gate, err) : cannot_move(store, err);
+}
+
+pawl_status store_load(pawl_store *store, pawl_load *call, pawl_arena *arena, pawl_error *err)
+{
+    return store->type->load ? store->type->load(store, call, arena, err) : cannot_move(store, err);
+}
+
+uint64_t pawl_id_sum(pawl_id id)
+{
+    uint64_t bits = (uint64_t)id;
+    return (bits & 0x7fffffff) * 1812433253 + (bits >> 31) * 69069;
+}
+
 void store_wrap(pawl_store_type *type, const pawl_store_type *inner)
 {
     type->version = inner->version;
@@ -110,4 +131,6 @@ void store_wrap(pawl_store_type *type, const pawl_store_type *inner)
     type->examine = inner->examine;
     if (!inner->tx_apply) type->tx_apply = NULL;
     if (!inner->backup) type->backup = NULL;
+    if (!inner->set_gate) type->set_gate = NULL;
+    if (!inner->load) type->load = NULL;
 }

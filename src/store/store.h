@@ -19,6 +19,9 @@ int store_watch_fd(pawl_store *store);
 void store_watch_check(pawl_store *store, bool *changed, int64_t *again_us);
 pawl_status store_backup(pawl_store *store, const char *path, pawl_backup_fn progress, void *ctx, pawl_error *err);
 
+pawl_status store_set_gate(pawl_store *store, const pawl_gate *gate, pawl_error *err);
+pawl_status store_load(pawl_store *store, pawl_load *call, pawl_arena *arena, pawl_error *err);
+
 pawl_status store_check_url(const char *url, pawl_error *err); /* whether there is a store of that kind */
 
 /* Before a store is open. What a kind of store does not have: an empty schema; no findings. */

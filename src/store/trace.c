@@ -141,9 +141,9 @@ static pawl_status trace_sweep(pawl_store *store, pawl_sweep *call, pawl_error *
 static const char *query_name(pawl_query_kind kind)
 {
     static const char *const names[] = {
-        [PAWL_QUERY_GET] = "get",          [PAWL_QUERY_LIST] = "list",   [PAWL_QUERY_TRAIL] = "trail",
-        [PAWL_QUERY_STATS] = "stats",      [PAWL_QUERY_NODES] = "nodes", [PAWL_QUERY_STATE] = "state",
-        [PAWL_QUERY_SETTINGS] = "settings"};
+        [PAWL_QUERY_GET] = "get",           [PAWL_QUERY_LIST] = "list",   [PAWL_QUERY_TRAIL] = "trail",
+        [PAWL_QUERY_STATS] = "stats",       [PAWL_QUERY_NODES] = "nodes", [PAWL_QUERY_STATE] = "state",
+        [PAWL_QUERY_SETTINGS] = "settings", [PAWL_QUERY_GATE] = "gate",   [PAWL_QUERY_DUMP] = "dump"};
     return kind > 0 && kind < sizeof names / sizeof *names ? names[kind] : "?";
 }
 
@@ -184,6 +184,22 @@ static pawl_status trace_backup(pawl_store *store, const char *path, pawl_backup
     return tell(s, began_us, status, err, "back up to \"%s\"", path);
 }
 
+static pawl_status trace_set_gate(pawl_store *store, const pawl_gate *gate, pawl_error *err)
+{
+    traced *s = traced_of(store);
+    int64_t began_us = monotonic_us();
+    pawl_status status = s->inner->type->set_gate(s->inner, gate, err);
+    return tell(s, began_us, status, err, "set the gate to %d", (int)gate->mode);
+}
+
+static pawl_status trace_load(pawl_store *store, pawl_load *call, pawl_arena *arena, pawl_error *err)
+{
+    traced *s = traced_of(store);
+    int64_t began_us = monotonic_us();
+    pawl_status status = s->inner->type->load(s->inner, call, arena, err);
+    return tell(s, began_us, status, err, "load %d rows of part %d", call->page->count, (int)call->page->part);
+}
+
 static const pawl_store_type callbacks = {
     .close = trace_close,
     .register_node = trace_register,
@@ -200,6 +216,8 @@ static const pawl_store_type callbacks = {
     .watch_fd = trace_watch_fd,
     .watch_check = trace_watch_check,
     .backup = trace_backup,
+    .set_gate = trace_set_gate,
+    .load = trace_load,
 };
 
 pawl_status store_with_trace(pawl_store *inner, const pawl_allocator *a, pawl_log_fn log, void *ctx, pawl_store **out)

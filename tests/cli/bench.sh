@@ -29,6 +29,9 @@ run "schedule" --mode schedule --tasks 2000
 run "two nodes" --mode drain --nodes 2 --tasks 4000
 run "full with two nodes" --nodes 2 --tasks 2000
 run "with history, future and backlog" --tasks 1000 --preload-history 1000 --preload-scheduled 1000 --backlog 500 --audit full
+run "one process dispatches, the other runs" --mode latency --rate 500 --tasks 300 --nodes 2 --apart
+run "scheduled tasks are more urgent" --tasks 1000 --preload-scheduled 1000 --scheduled-priority -100
+exits "apart from nobody" 2 pawl bench --apart
 exits "look" 0 pawl bench --json --mode look --preload-history 2000 --preload-scheduled 500
 is "look: nothing is missing" "$(json "$out" 'd["lost"]')" 0
 is "look: every call was timed" "$(json "$out" 'all(0 < p["p50"] <= p["p99"] for p in (d["get_us"], d["cancel_us"], *d["list_us"].values()))')" True

@@ -8,7 +8,8 @@
 static const contract_case *const lists[] = {
     insert_cases, key_cases,    holder_cases,  spawn_cases, people_cases, receipt_cases, claim_cases,
     news_cases,   rescue_cases, suspect_cases, id_cases,    node_cases,   sweep_cases,   list_cases,
-    read_cases,   stats_cases,  audit_cases,   watch_cases, memory_cases, fault_cases,   rate_cases,
+    read_cases,   stats_cases,  audit_cases,   watch_cases, memory_cases, fault_cases,   move_cases,
+    rate_cases,
 };
 
 static const store_kind *kind;
@@ -35,7 +36,7 @@ static void add(const contract_case *c)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: contract_test memory|sqlite|postgres|pgbouncer [plain|trace|faults] [pattern of names]\n");
+    fprintf(stderr, "usage: contract_test memory|sqlite|postgres|pgbouncer|mysql [plain|trace|faults] [pattern of names]\n");
     return 2;
 }
 

@@ -4,6 +4,10 @@
 #include "postgres/bed.h"
 #include "store/postgres/postgres.h"
 #endif
+#ifdef PAWL_MYSQL
+#include "mysql/bed.h"
+#include "store/mysql/mysql.h"
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -90,12 +94,49 @@ static void postgres_remove(world *w)
 }
 #endif
 
+#ifdef PAWL_MYSQL
+/* One database for all cases, and another one, as for PostgreSQL. */
+static char database[64], empty_database[64];
+
+static bool mysql_begin(void)
+{
+    pawl_error err;
+    if (!my_bed_there()) return false;
+    my_bed_use_clock_of_options();
+    my_bed_database(database, sizeof database, "contract");
+    my_bed_database(empty_database, sizeof empty_database, "contract");
+    return pawl_register_store(&store_mysql_type, &err) == PAWL_OK;
+}
+
+static void mysql_end(void)
+{
+    my_bed_drop(database);
+    my_bed_drop(empty_database);
+}
+
+static void mysql_url(world *w)
+{
+    bool second = w->dir[0] != '\0';
+    if (!second) my_bed_empty(database);
+    snprintf(w->dir, sizeof w->dir, "%s", second ? empty_database : database);
+    my_bed_url(w->url, sizeof w->url, w->dir);
+}
+
+static void mysql_remove(world *w)
+{
+    if (strcmp(w->dir, empty_database) == 0) my_bed_clear(empty_database);
+}
+#endif
+
 static const store_kind kinds[] = {
     {"memory", memory_url, memory_remove, NULL, NULL, false},
     {"sqlite", sqlite_url, sqlite_remove, NULL, NULL, false},
 #ifdef PAWL_POSTGRES
     {"postgres", postgres_url, postgres_remove, postgres_begin, postgres_end, false},
     {"pgbouncer", pgbouncer_url, postgres_remove, pgbouncer_begin, postgres_end, true},
+#endif
+#ifdef PAWL_MYSQL
+    {"mysql", mysql_url, mysql_remove, mysql_begin, mysql_end, false},
 #endif
 };
 

@@ -26,7 +26,11 @@ static void paths(const char *url)
 }
 
 /* Only what cannot lead out of an empty folder or this machine is opened, and nothing is created. */
-static bool may_open(const char *url) { return !begins(url, "postgres") && (!begins(url, "sqlite:") || !strchr(url, '/')); }
+static bool may_open(const char *url)
+{
+    return !begins(url, "postgres") && !begins(url, "mysql") && !begins(url, "mariadb") &&
+           (!begins(url, "sqlite:") || !strchr(url, '/'));
+}
 
 static pawl_status open_it(const char *url, pawl_error *err)
 {

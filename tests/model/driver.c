@@ -4,6 +4,10 @@
 #include "postgres/bed.h"
 #include "store/postgres/postgres.h"
 #endif
+#ifdef PAWL_MYSQL
+#include "mysql/bed.h"
+#include "store/mysql/mysql.h"
+#endif
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,11 +71,36 @@ static void fresh_postgres(char *url, size_t size, char *dir, size_t dir_size)
 
 #endif
 
+#ifdef PAWL_MYSQL
+/* The same with a database. */
+static char database[64];
+
+static void drop_database(void) { my_bed_drop(database); }
+
+static void fresh_mysql(char *url, size_t size, char *dir, size_t dir_size)
+{
+    pawl_error err;
+    if (!database[0]) {
+        my_bed_use_clock_of_options();
+        my_bed_database(database, sizeof database, "model");
+        atexit(drop_database);
+        if (pawl_register_store(&store_mysql_type, &err)) abort();
+    }
+    my_bed_empty(database);
+    snprintf(dir, dir_size, "%s", database);
+    my_bed_url(url, size, database);
+}
+
+#endif
+
 static const store_maker makers[] = {
     {.name = "memory", .fresh = fresh_memory, .remove = remove_nothing},
     {.name = "sqlite", .fresh = fresh_sqlite, .remove = remove_dir},
 #ifdef PAWL_POSTGRES
     {.name = "postgres", .fresh = fresh_postgres, .remove = remove_nothing},
+#endif
+#ifdef PAWL_MYSQL
+    {.name = "mysql", .fresh = fresh_mysql, .remove = remove_nothing},
 #endif
 };
 

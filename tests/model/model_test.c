@@ -149,8 +149,7 @@ static int self_test(void)
 
 static int usage(void)
 {
-    fprintf(stderr,
-            "usage: model_test memory|sqlite|postgres [seeds] [first seed] | memory|sqlite|postgres replay FILE | self\n");
+    fprintf(stderr, "usage: model_test memory|sqlite|postgres|mysql [seeds] [first seed] | STORE replay FILE | self\n");
     return 2;
 }
 

@@ -3,6 +3,7 @@
  */
 #include "model.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct building {
@@ -10,7 +11,7 @@ typedef struct building {
     int slot;
     sent *batches[SIDES];
     bool keys[2][4]; /* tenant, key: used */
-    int tasks[2 * BATCH_MAX];
+    int tasks[8 * BATCH_MAX];
     int tasks_count;
 } building;
 
@@ -31,6 +32,15 @@ static bool use_task(building *b, int task)
     if (!use_key(b, b->w->tasks[task].key, b->w->tasks[task].tenant)) return false;
     b->tasks[b->tasks_count++] = task;
     return true;
+}
+
+/* A new task; nothing else of this batch is about it. */
+static int born(building *b, int key, int tenant, pawl_id id)
+{
+    int task = new_task(b->w, key, tenant, id);
+    if (b->tasks_count == (int)(sizeof b->tasks / sizeof *b->tasks)) abort();
+    b->tasks[b->tasks_count++] = task;
+    return task;
 }
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
@@ -109,7 +119,7 @@ static void add_insert(building *b, const step *s)
         if (w->tasks[p.task].key != p.key || w->tasks[p.task].tenant != p.tenant) p.key = -1;
     } else {
         if (!use_key(b, p.key, p.tenant)) return;
-        p.task = new_task(w, p.key, p.tenant, p.draw ? 0 : ++w->next_id);
+        p.task = born(b, p.key, p.tenant, p.draw ? 0 : ++w->next_id);
     }
     for (int side = 0; side < SIDES; side++) add(b, side, make_insert(w, &p, side), p.task);
 }
@@ -161,7 +171,7 @@ static void add_spawns(building *b, const step *s)
         insert_plan p = plan_insert(w, r);
         p.draw = false;
         if (!use_key(b, p.key, p.tenant)) continue;
-        p.task = new_task(w, p.key, p.tenant, ++w->next_id);
+        p.task = born(b, p.key, p.tenant, ++w->next_id);
         for (int side = 0; side < SIDES; side++) {
             sent *batch = b->batches[side];
             pawl_op *op = &batch->ops[at];
@@ -213,8 +223,7 @@ static void add_asked(building *b, const step *s)
     int task = w->tasks_count - 1 - (int)(s->r[0] % 20);
     if (task < 0) task = (int)(s->r[0] % (uint32_t)w->tasks_count);
     if (!use_task(b, task)) return;
-    int made =
-        s->kind == STEP_RETRY ? new_task(w, w->tasks[task].key, w->tasks[task].tenant, s->r[1] % 5 ? ++w->next_id : 0) : task;
+    int made = s->kind == STEP_RETRY ? born(b, w->tasks[task].key, w->tasks[task].tenant, s->r[1] % 5 ? ++w->next_id : 0) : task;
     for (int side = 0; side < SIDES; side++) {
         pawl_op op = {
             .id = w->tasks[task].id[side], .by = s->r[2] % 2 || s->kind == STEP_ACK ? "ann" : NULL, .audit = levels[s->r[5] % 5]};

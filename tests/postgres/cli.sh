@@ -40,11 +40,12 @@ like "the list" "$(pawl tasks list)" "$id +pending +greet"
 like "one task" "$(pawl tasks show "$id")" 'you'
 exits "work" 0 pawl work --type greet --once -- cat
 like "is done" "$(pawl tasks list)" "$id +succeeded"
+was=$(sql "SELECT string_agg(format('(%L, %L)', key, value), ', ') FROM pawl_meta WHERE key IN ('schema', 'min_reader')")
 sql "UPDATE pawl_meta SET value = '99' WHERE key IN ('schema', 'min_reader')" >/dev/null
 exits "a newer store" 1 pawl migrate status
 like "needs a newer program" "$out" "Update this program"
 exits "and is not used" 1 pawl enqueue --type greet
-sql "UPDATE pawl_meta SET value = '8' WHERE key IN ('schema', 'min_reader')" >/dev/null
+sql "UPDATE pawl_meta m SET value = v.value FROM (VALUES $was) v (key, value) WHERE m.key = v.key" >/dev/null
 
 # ---- the doctor
 pawl doctor --json >doctor.json
@@ -68,6 +69,20 @@ sql "ALTER TABLE pawl_done DETACH PARTITION pawl_done_$(($(date +%s) / 86400 + 2
 for d in 1 2 3 4 5; do sql "DELETE FROM pawl_day WHERE day = $(($(date +%s) / 86400 + d))" >/dev/null; done
 out=$(pawl doctor --json)
 is "days that are missing" "$(verdict days)" "['warn']"
+
+# ---- passwords are never shown
+quiet() { # DESC ARGUMENTS...
+    local desc=$1
+    shift
+    check "$desc" sh -c '! "$@" 2>&1 | grep -i secret' sh "$PAWL_BIN" "$@"
+}
+asked="$PAWL_STORE&password=SECRET&sslpassword=Secret"
+for command in "stats" "stats --json" "doctor" "doctor --json" "migrate status --json" "nodes --json" "queues list --json"; do
+    # shellcheck disable=SC2086
+    quiet "$command says no password" $command --store "$asked"
+done
+quiet "nor does a failure" stats --json --store "postgres://ann:secret@/shop?host=/nonexistent&password=secret"
+quiet "nor one that libpq explains" stats --store "postgres:host=/nonexistent password=my secret"
 
 # ---- the module
 mkdir alone empty

@@ -95,6 +95,20 @@ static void urls(void **state)
     refuses("postgres://localhost/db?nonsense=1", PAWL_INVALID, "nonsense");
     refuses("postgres:nonsense=1", PAWL_INVALID, "nonsense");
     refuses("postgresql:pawl_schema='a b'", PAWL_INVALID, "letters");
+    refuses("postgres:postgres://ann:secret@localhost/db", PAWL_INVALID, "twice");
+}
+
+/* Whatever is wrong with it. */
+static void passwords_are_not_repeated(void **state)
+{
+    (void)state;
+    refuses("postgres://ann:secret@[::1", PAWL_INVALID, "brackets");
+    refuses("postgres://ann:secret%zz@localhost/db", PAWL_INVALID, "percent");
+    refuses("postgres://ann@localhost/db?password=secret%zz", PAWL_INVALID, "percent");
+    refuses("postgres://ann@localhost/db?pass%77ord=secret=secret", PAWL_INVALID, "not shown");
+    refuses("postgres:host=localhost password=my secret", PAWL_INVALID, "quotes");
+    refuses("postgres:host=localhost password='secret", PAWL_INVALID, "quotes");
+    refuses("postgres:host=localhost password=secret pawl_proxy=maybe", PAWL_INVALID, "on or off");
 }
 
 static void keywords_work_too(void **state)
@@ -440,6 +454,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         TEST(urls),
+        TEST(passwords_are_not_repeated),
         TEST(keywords_work_too),
         TEST(nobody_answers),
         TEST(no_such_database),

@@ -20,7 +20,7 @@ declare -A uses=(
     [server]="server http handlers runtime store core base"
     [cli]="cli server http handlers runtime store core base"
 )
-generated=" sqlite_sql.h postgres_sql.h "
+generated=" sqlite_sql.h postgres_sql.h mysql_sql.h "
 
 # "file:header" for every quoted include of src/.
 while IFS=: read -r file header; do
@@ -48,6 +48,10 @@ done < <(grep -rlE '^ *# *include +<sqlite3\.h>' src --include='*.[ch]' | grep -
 while IFS= read -r file; do
     say "$file includes <libpq-fe.h>: only src/store/postgres may"
 done < <(grep -rlE '^ *# *include +<libpq-fe\.h>' src --include='*.[ch]' | grep -v '^src/store/postgres/' || true)
+
+while IFS= read -r file; do
+    say "$file includes <mysql.h>: only src/store/mysql may"
+done < <(grep -rlE '^ *# *include +<mysql\.h>' src --include='*.[ch]' | grep -v '^src/store/mysql/' || true)
 
 # The public headers stand alone.
 while IFS=: read -r file header; do

@@ -499,9 +499,9 @@ void judge_right_used(sim_node *n, mtask *t, const core_task *task)
     const item *i = item_of(s, t);
     right_to_start *r = &t->right;
     if (!s->plan.limits || i->rate_key < 0) return;
-    if (task->gate == GATE_LOCAL) start_local(n, t, i);
+    if (task->throttle == THROTTLE_LOCAL) start_local(n, t, i);
     if (r->kind == RIGHT_FREE) {
-        if (task->gate == GATE_NONE && n->local[i->type].permits > 0)
+        if (task->throttle == THROTTLE_NONE && n->local[i->type].permits > 0)
             broken(s, "starts need a slot", "%s starts and its node's limit was not asked", trace_id(s, t->id));
         return;
     }
@@ -530,7 +530,7 @@ void judge_refused_run(sim_node *n, const core_task *task, core_settled how)
     mtask *t = judge_task(s->judge, task->body->id);
     const item *i = item_of(s, t);
     const pawl_rate *local = &n->local[i->type];
-    bool by_node = task->gate == GATE_LOCAL && (local->discard || local->horizon_us >= 0);
+    bool by_node = task->throttle == THROTTLE_LOCAL && (local->discard || local->horizon_us >= 0);
     NOTE(s, n, "%t fence %d was refused", t->id, task->fence);
     s->stats[STAT_REFUSED]++;
     if (how != CORE_SETTLED_LOST && !by_node && t->beyond_fence != task->fence)

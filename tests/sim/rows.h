@@ -10,7 +10,7 @@
 #define SIM_ROWS_H
 
 #include "sim.h"
-#include "store/gate.h"
+#include "store/budget.h"
 
 /* In the contract's lock order. */
 typedef enum row_table {
@@ -47,7 +47,7 @@ typedef union row_data {
         bool stored, paused;
     } limit;
     struct {
-        gate_row row;
+        budget_row row;
     } gate;
     struct {
         bool paused;

@@ -1,5 +1,5 @@
 /* The database of mode b, shared by its three files: rowstore.c (nodes, claims, rescue), rowstore_batch.c (operations) and
- * rowstore_gate.c (rate limits). */
+ * rowstore_budget.c (rate limits). */
 #ifndef SIM_ROWSTORE_H
 #define SIM_ROWSTORE_H
 
@@ -38,17 +38,17 @@ bool rowstore_beat(tx *t, int64_t node, bool renewal);    /* writes the heartbea
 bool rowstore_apply(tx *t, pawl_batch *b, pawl_status *status);
 void rowstore_unlease(row_data *d, pawl_state to);
 
-/* rowstore_gate.c */
+/* rowstore_budget.c */
 typedef struct row_taken { /* what an insert took of a budget */
     row *gate;             /* it has a slot ahead, of this gate */
-    gate_slot slot;
+    budget_slot slot;
 } row_taken;
 
 void rowstore_want_gates(tx *t, lock_list *l, const pawl_op *op);
 void rowstore_want_slotted(tx *t, lock_list *l, const pawl_op *op);
 bool rowstore_limited(tx *t, const char *type); /* the type, or some keys of it */
 bool rowstore_is_slotted(tx *t, const row_data *d, const pawl_op *op);
-void rowstore_slot_set(row_data *d, row *gate, const gate_slot *slot);
+void rowstore_slot_set(row_data *d, row *gate, const budget_slot *slot);
 int64_t rowstore_slot_until(tx *t, const row_data *d);                         /* 0: it has no slot */
 bool rowstore_take(tx *t, const pawl_body *body, bool leased, row_taken *out); /* true: it may start now */
 void rowstore_give_back(tx *t, row *r);

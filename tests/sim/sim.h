@@ -6,7 +6,7 @@
  *   load.c      callers and handlers: what is asked of the engine, how runs go
  *   wire.c      calls between a node and the store: delays, errors, lost answers, copies that arrive late
  *   rows.c      a tiny database: rows, locks, transactions that are interrupted between any two steps
- *   rowstore.c  the store contract on rows.c (mode b); rowstore_batch.c: its operations; rowstore_gate.c: rate limits
+ *   rowstore.c  the store contract on rows.c (mode b); rowstore_batch.c: its operations; rowstore_budget.c: rate limits
  *   limits.c    rate limits: which a seed has, and how they change
  *   judge.c     the model: what the store must hold and what cores may do; every promise is checked here
  *   trace.c     the history that is printed

@@ -191,8 +191,8 @@ static void hash_depends_on_every_bit(void **state)
 static void check_heap(const heap *h)
 {
     for (size_t i = 0; i < h->count; i++) {
-        assert_int_equal(h->nodes[i]->index, i + 1);
-        if (i) assert_true(h->nodes[(i - 1) / 4]->at <= h->nodes[i]->at);
+        assert_int_equal(h->places[i].node->index, i + 1);
+        if (i) assert_true(h->places[(i - 1) / 4].at <= h->places[i].at);
     }
 }
 

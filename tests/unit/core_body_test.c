@@ -1,8 +1,8 @@
-/* pawl_body_copy: one block that holds everything. */
+/* pawl_body_copy: one block that holds everything; body_pack: many in a block. */
 #include "base/alloc.h"
+#include "core/body.h"
 #include "unit/cmocka_all.h"
 #include "unit/test_allocator.h"
-#include <pawl/store.h>
 #include <string.h>
 
 static void a_copy_stands_alone(void **state)
@@ -103,12 +103,123 @@ static void bodies_are_shared_by_those_of_one_allocator(void **state)
     assert_int_equal(b.outstanding, 0);
 }
 
+/* Few blocks, names stored once, and each block goes with the last body in it. */
+static void bodies_made_together_lie_together(void **state)
+{
+    (void)state;
+    enum { COUNT = 100 };
+    test_allocator t;
+    test_allocator_init(&t);
+    body_pack pack = {.allocator = &t.allocator};
+    pawl_body *bodies[COUNT];
+    char type[] = "a.type", payload[200];
+    for (int i = 0; i < COUNT; i++) {
+        memset(payload, 'a' + i % 26, sizeof payload);
+        bodies[i] =
+            body_pack_add(&pack, &(pawl_body){.id = i + 1, .type = type, .queue = "q", .payload = {payload, sizeof payload}});
+    }
+    body_pack_done(&pack);
+    memset(type, 'x', sizeof type - 1);
+    assert_in_range(t.calls, 2, 4);
+    int once = 0;
+    for (int i = 0; i < COUNT; i++) {
+        assert_string_equal(bodies[i]->type, "a.type");
+        assert_string_equal(bodies[i]->queue, "q");
+        assert_string_equal(bodies[i]->tenant, "");
+        assert_true(bodies[i]->id == i + 1 && !bodies[i]->key && !bodies[i]->rate_key.data);
+        assert_int_equal(bodies[i]->payload.len, sizeof payload);
+        for (size_t k = 0; k < sizeof payload; k++) assert_int_equal(((const char *)bodies[i]->payload.data)[k], 'a' + i % 26);
+        assert_int_equal(((const char *)bodies[i]->payload.data)[sizeof payload], 0);
+        once += i > 0 && bodies[i]->type == bodies[i - 1]->type;
+    }
+    assert_in_range(once, COUNT - 5, COUNT - 1);
+    assert_ptr_equal(pawl_body_share(&t.allocator, bodies[0]), bodies[0]);
+    for (int i = 0; i < COUNT; i++) pawl_body_free(&t.allocator, bodies[i]);
+    assert_int_equal(t.outstanding, 1);
+    assert_string_equal(bodies[0]->type, "a.type");
+    pawl_body_free(&t.allocator, bodies[0]);
+    assert_int_equal(t.outstanding, 0);
+}
+
+/* Every text a body has, after one that had others, and none. */
+static void packed_bodies_keep_their_own_names(void **state)
+{
+    (void)state;
+    test_allocator t;
+    test_allocator_init(&t);
+    body_pack pack = {.allocator = &t.allocator};
+    pawl_body full = {.type = "t",
+                      .queue = "q",
+                      .tenant = "n",
+                      .key = "k",
+                      .content_type = "c",
+                      .created_by = "b",
+                      .traceparent = "p",
+                      .headers = "h",
+                      .payload = {"", 0},
+                      .rate_key = {"r\0", 2}};
+    pawl_body bare = {.type = "u", .queue = "v"}, other = full;
+    other.tenant = "m";
+    other.created_by = NULL;
+    pawl_body *a = body_pack_add(&pack, &full), *b = body_pack_add(&pack, &bare), *c = body_pack_add(&pack, &full),
+              *d = body_pack_add(&pack, &other);
+    body_pack_done(&pack);
+    const pawl_body *same[] = {a, c, d};
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(same[i]->type, "t");
+        assert_string_equal(same[i]->queue, "q");
+        assert_string_equal(same[i]->tenant, i < 2 ? "n" : "m");
+        assert_string_equal(same[i]->key, "k");
+        assert_string_equal(same[i]->content_type, "c");
+        assert_string_equal(same[i]->traceparent, "p");
+        assert_string_equal(same[i]->headers, "h");
+        assert_true(same[i]->payload.data && same[i]->payload.len == 0);
+        assert_memory_equal(same[i]->rate_key.data, "r\0", 3);
+    }
+    assert_string_equal(a->created_by, "b");
+    assert_null(d->created_by);
+    assert_string_equal(b->type, "u");
+    assert_string_equal(b->queue, "v");
+    assert_string_equal(b->tenant, "");
+    assert_true(!b->key && !b->content_type && !b->created_by && !b->traceparent && !b->headers && !b->payload.data);
+    pawl_body *all[] = {a, b, c, d};
+    for (int i = 0; i < 4; i++) pawl_body_free(&t.allocator, all[i]);
+    assert_int_equal(t.outstanding, 0);
+}
+
+/* What is large lies alone, and a pack that finds no memory leaves what it has made. */
+static void large_bodies_and_no_memory(void **state)
+{
+    (void)state;
+    test_allocator t;
+    test_allocator_init(&t);
+    body_pack pack = {.allocator = &t.allocator};
+    static char large[BODY_PACK], headers[BODY_PACK];
+    memset(headers, 'h', sizeof headers - 1);
+    pawl_body small = {.type = "t", .queue = "q"}, wide = {.type = "t", .queue = "q", .payload = {large, sizeof large}},
+              long_headers = {.type = "t", .queue = "q", .headers = headers};
+    pawl_body *first = body_pack_add(&pack, &long_headers), *second = body_pack_add(&pack, &small),
+              *third = body_pack_add(&pack, &wide), *fourth = body_pack_add(&pack, &long_headers);
+    assert_true(first && second && third && fourth);
+    assert_int_equal(strlen(first->headers), sizeof headers - 1);
+    assert_int_equal(third->payload.len, sizeof large);
+    t.fail_at = t.calls + 1;
+    assert_null(body_pack_add(&pack, &wide));
+    body_pack_done(&pack);
+    pawl_body *all[] = {first, second, third, fourth};
+    for (int i = 0; i < 4; i++) pawl_body_free(&t.allocator, all[i]);
+    assert_int_equal(t.outstanding, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_copy_stands_alone),
         cmocka_unit_test(what_is_not_set_stays_so),
         cmocka_unit_test(bodies_are_shared_by_those_of_one_allocator),
+        cmocka_unit_test(bodies_made_together_lie_together),
+        cmocka_unit_test(packed_bodies_keep_their_own_names),
+        cmocka_unit_test(large_bodies_and_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

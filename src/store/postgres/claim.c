@@ -215,6 +215,10 @@ static void read_news(claiming *k, const char *text)
         else if (at[0] == 'W') read_want(k->call, at + 1);
     }
     pg_news_read(text, now_us, &k->call->news);
+    for (int i = 0; i < k->call->wants_count && k->call->news.closed; i++) {
+        k->call->wants[i].paused = true;
+        k->call->wants[i].more = false;
+    }
     if (!postgres_test_clock) pg_server_seen(k->s, now_us);
     learn_lanes(k, text);
 }

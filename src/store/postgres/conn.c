@@ -33,11 +33,12 @@ static pawl_status status_of(const char *code)
         const char *code; /* or how it begins */
         pawl_status status;
     } table[] = {
-        {"28", PAWL_DENIED},         {"42501", PAWL_DENIED},      {"3D000", PAWL_NOT_FOUND}, {"0A000", PAWL_UNSUPPORTED},
-        {"42P01", PAWL_SCHEMA},      {"42883", PAWL_SCHEMA},      {"3F000", PAWL_SCHEMA},    {"42703", PAWL_SCHEMA},
-        {"42704", PAWL_SCHEMA},      {"PW003", PAWL_UNSUPPORTED}, {"PW", PAWL_UNAVAILABLE},  {"XX001", PAWL_CORRUPT},
-        {"XX002", PAWL_CORRUPT},     {"22", PAWL_INTERNAL},       {"23", PAWL_INTERNAL},     {"42", PAWL_INTERNAL},
-        {"08P01", PAWL_UNSUPPORTED}, {"26", PAWL_UNSUPPORTED},    {"54", PAWL_INTERNAL},     {"XX", PAWL_INTERNAL},
+        {"28", PAWL_DENIED},      {"42501", PAWL_DENIED},      {"3D000", PAWL_NOT_FOUND},   {"0A000", PAWL_UNSUPPORTED},
+        {"42P01", PAWL_SCHEMA},   {"42883", PAWL_SCHEMA},      {"3F000", PAWL_SCHEMA},      {"42703", PAWL_SCHEMA},
+        {"42704", PAWL_SCHEMA},   {"PW003", PAWL_UNSUPPORTED}, {"PW004", PAWL_MOVED},       {"PW005", PAWL_CONFLICT},
+        {"PW", PAWL_UNAVAILABLE}, {"XX001", PAWL_CORRUPT},     {"XX002", PAWL_CORRUPT},     {"22", PAWL_INTERNAL},
+        {"23", PAWL_INTERNAL},    {"42", PAWL_INTERNAL},       {"08P01", PAWL_UNSUPPORTED}, {"26", PAWL_UNSUPPORTED},
+        {"54", PAWL_INTERNAL},    {"XX", PAWL_INTERNAL},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (strncmp(code, table[i].code, strlen(table[i].code)) == 0) return table[i].status;

@@ -36,6 +36,8 @@ static bool op_good(const pawl_op *op)
     switch (op->kind) {
     case PAWL_OP_INSERT: return body_good(op->u.insert.body);
     case PAWL_OP_ACK: return text_good(op->by) && text_good(op->u.ack.note);
+    case PAWL_OP_RESERVE:
+    case PAWL_OP_LIMIT: return false;
     case PAWL_OP_QUEUE: return text_good(op->by) && op->u.queue.queue && op->u.queue.queue[0] && name_good(op->u.queue.queue);
     default: return text_good(op->by);
     }
@@ -405,23 +407,24 @@ static bool end_simple(const flat_op *o, int64_t fence)
            !op->u.finish.result.data;
 }
 
-static bool insert_simple(const flat_op *o, bool asks)
+static bool insert_simple(const flat_op *o, const pawl_op *first)
 {
     const pawl_op *op = o->op;
     const pawl_body *b = BODY;
     if (o->parent >= 0 || op->id == 0 || op->u.insert.may_exist || op->u.insert.depth_limit > 0 || when_of(op)) return false;
-    if (op->u.insert.ask_lease != asks || has_tenant(op) || b->max_attempts || b->timeout_us || b->retry_of || b->key)
+    if (op->u.insert.ask_lease != first->u.insert.ask_lease || (b->content_type && !is_json(op)) || is_json(op) != is_json(first))
         return false;
-    return is_json(op) && !b->created_by && !b->traceparent && !b->headers && !b->rate_key.data;
+    if (has_tenant(op) || b->max_attempts || b->timeout_us || b->retry_of || b->key) return false;
+    return !b->created_by && !b->traceparent && !b->headers && !b->rate_key.data;
 }
 
 int pg_flat_simple(const flat *f)
 {
     bool ends = f->counts[FLAT_ENDS] > 0, inserts = f->counts[FLAT_INSERTS] > 0 && !f->careful;
     int64_t fence = ends ? f->ops[f->lists[FLAT_ENDS][0]].op->fence : 0;
-    bool asks = inserts && f->ops[f->lists[FLAT_INSERTS][0]].op->u.insert.ask_lease;
+    const pawl_op *first = inserts ? f->ops[f->lists[FLAT_INSERTS][0]].op : NULL;
     for (int at = 0; at < f->counts[FLAT_ENDS] && ends; at++) ends = end_simple(&f->ops[f->lists[FLAT_ENDS][at]], fence);
     for (int at = 0; at < f->counts[FLAT_INSERTS] && inserts; at++)
-        inserts = insert_simple(&f->ops[f->lists[FLAT_INSERTS][at]], asks);
+        inserts = insert_simple(&f->ops[f->lists[FLAT_INSERTS][at]], first);
     return (ends ? 1 : 0) | (inserts ? 2 : 0);
 }

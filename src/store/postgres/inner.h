@@ -101,7 +101,8 @@ typedef struct pg_store {
     names names;
     ready ready;
     watch watch;
-    char store_id[64]; /* to know the store again on another connection */
+    char store_id[64];  /* to know the store again on another connection */
+    int64_t gate_after; /* transactions numbered below may not know that the gate is shut; 0: it is not, as far as was seen */
 } pg_store;
 
 static inline pg_store *store_of(pawl_store *store) { return (pg_store *)store; }
@@ -174,6 +175,8 @@ pawl_status pg_tx_apply(pawl_store *store, void *connection, pawl_op *ops, int c
 int pg_watch_fd(pawl_store *store);
 void pg_watch_check(pawl_store *store, bool *changed, int64_t *again_us);
 pawl_status pg_schema(const pawl_store_options *options, pawl_schema *out, pawl_arena *arena, pawl_error *err);
+pawl_status pg_set_gate(pawl_store *store, const pawl_gate *gate, pawl_error *err);
+pawl_status pg_load(pawl_store *store, pawl_load *call, pawl_arena *arena, pawl_error *err);
 void pg_examine(const pawl_store_options *options, pawl_store *store, pawl_findings *findings);
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------------ */

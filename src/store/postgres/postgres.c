@@ -162,6 +162,8 @@ const pawl_store_type store_postgres_type = {
     .watch_check = pg_watch_check,
     .schema = pg_schema,
     .examine = pg_examine,
+    .set_gate = pg_set_gate,
+    .load = pg_load,
 };
 
 /* The one function that the module and the archive show. */

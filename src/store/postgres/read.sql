@@ -70,7 +70,10 @@ hit AS (
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
     t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us
-    FROM seen, c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = seen.id OFFSET 0) t
+    FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
+            AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
+            AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
+        c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = b.id OFFSET 0) t
     WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
@@ -98,7 +101,10 @@ hit AS (
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
     t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us
-    FROM seen, c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = seen.id OFFSET 0) t
+    FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
+            AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
+            AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
+        c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = b.id OFFSET 0) t
     WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
@@ -126,7 +132,10 @@ hit AS (
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
     t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us
-    FROM seen, c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = seen.id OFFSET 0) t
+    FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
+            AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
+            AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
+        c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = b.id OFFSET 0) t
     WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
@@ -154,7 +163,10 @@ hit AS (
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
     t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us
-    FROM seen, c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = seen.id OFFSET 0) t
+    FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
+            AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
+            AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
+        c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = b.id OFFSET 0) t
     WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
@@ -182,7 +194,10 @@ hit AS (
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
     t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us
-    FROM seen, c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = seen.id OFFSET 0) t
+    FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
+            AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
+            AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
+        c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = b.id OFFSET 0) t
     WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
@@ -210,7 +225,10 @@ hit AS (
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
     t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us
-    FROM seen, c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = seen.id OFFSET 0) t
+    FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
+            AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
+            AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
+        c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = b.id OFFSET 0) t
     WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)

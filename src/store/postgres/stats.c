@@ -104,18 +104,15 @@ typedef struct histogram {
     int64_t counts[BUCKETS], total;
 } histogram;
 
-/* An array as PostgreSQL prints it. */
+/* An array as PostgreSQL prints it: "{1,NULL,2}". NULL is no number, and none. */
 static void merge(histogram *h, const char *text)
 {
-    int64_t n;
-    if (!text) return;
-    for (int i = 0; *text && i < BUCKETS; i++) {
-        text += strcspn(text, "0123456789");
-        const char *next = pg_number_read(text, &n);
-        if (!next) return;
-        text = next;
+    for (int i = 0; text && *text && i < BUCKETS; i++) {
+        int64_t n = 0;
+        pg_number_read(text + 1, &n);
         h->counts[i] += n;
         h->total += n;
+        text = strchr(text + 1, ',');
     }
 }
 

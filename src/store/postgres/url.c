@@ -110,14 +110,16 @@ static pawl_status read_uri(pg_url *u, buf *kept, char *uri, pawl_error *err)
 
 /* ---- keywords ------------------------------------------------------------------------------------------------------------ */
 
+#define SPACES " \f\n\r\t\v"
+
 /* The end of one keyword = value; values in single quotes have backslashes. */
 static char *end_of_setting(char *at)
 {
     at += strcspn(at, "=");
     if (*at) at++;
-    at += strspn(at, " ");
+    at += strspn(at, SPACES);
     if (*at != '\'') {
-        for (; *at && *at != ' '; at++)
+        for (; *at && !strchr(SPACES, *at); at++)
             if (*at == '\\' && at[1]) at++;
         return at;
     }
@@ -137,9 +139,13 @@ static void unquote(char *value)
     *to = '\0';
 }
 
+static bool is_uri(const char *text) { return strncmp(text, "postgres://", 11) == 0 || strncmp(text, "postgresql://", 13) == 0; }
+
 static pawl_status read_keywords(pg_url *u, buf *kept, char *at, pawl_error *err)
 {
-    for (char *end; *(at += strspn(at, " ")); at = end) {
+    if (is_uri(at + strspn(at, SPACES)))
+        return err_set(err, PAWL_INVALID, "cannot read the store's URL: it begins with \"postgres:\" twice; write it once");
+    for (char *end; *(at += strspn(at, SPACES)); at = end) {
         end = end_of_setting(at);
         char last = *end;
         *end = '\0';
@@ -150,8 +156,8 @@ static pawl_status read_keywords(pg_url *u, buf *kept, char *at, pawl_error *err
             char *value = strchr(at, '=');
             if (!value) return err_set(err, PAWL_INVALID, "the parameter \"%.80s\" of the store's URL has no value", at);
             *value++ = '\0';
-            at[strcspn(at, " ")] = '\0';
-            value += strspn(value, " ");
+            at[strcspn(at, SPACES)] = '\0';
+            value += strspn(value, SPACES);
             unquote(value);
             pawl_status status = own_parameter(u, at, value, err);
             if (status) return status;
@@ -182,18 +188,32 @@ static void describe(buf *name, const PQconninfoOption *all, const pg_url *u)
     if (strcmp(u->schema, "pawl") != 0) buf_fmt(name, "?pawl_schema=%s", u->schema);
 }
 
+/* libpq repeats what it cannot read, and that may be a password. */
+static bool may_hold_secret(const char *conninfo)
+{
+    return strchr(conninfo, '@') || strchr(conninfo, '%') || strcasestr(conninfo, "pass");
+}
+
+static pawl_status unreadable(const pg_url *u, char *why, pawl_error *err)
+{
+    if (!why) return no_memory(err);
+    pawl_status status =
+        may_hold_secret(u->conninfo)
+            ? err_set(err, PAWL_INVALID,
+                      "cannot read the store's URL; what is wrong is not shown, because it may be a part of a password: "
+                      "check brackets, quotes, percent signs and the names of parameters")
+            : err_set(err, PAWL_INVALID, "cannot read the store's URL: %.*s", (int)strcspn(why, "\n"), why);
+    PQfreemem(why);
+    return status;
+}
+
 /* libpq's own opinion of what is left, and what is needed of it. */
 static pawl_status check(pg_url *u, pawl_error *err)
 {
     char *why = NULL;
     buf name;
     PQconninfoOption *all = PQconninfoParse(u->conninfo, &why);
-    if (!all) {
-        pawl_status status =
-            why ? err_set(err, PAWL_INVALID, "cannot read the store's URL: %.*s", (int)strcspn(why, "\n"), why) : no_memory(err);
-        PQfreemem(why);
-        return status;
-    }
+    if (!all) return unreadable(u, why, err);
     buf_init(&name, u->allocator, URL_MAX);
     describe(&name, all, u);
     u->name = alloc_str(u->allocator, buf_text(&name));

@@ -50,8 +50,19 @@ static void forget_answers(pawl_op *op)
     for (int i = 0; op->kind == PAWL_OP_FINISH && i < op->u.finish.spawns_count; i++) forget_answers(&op->u.finish.spawns[i]);
 }
 
+/* What must not happen to a store whose tasks may have been copied already. */
+static bool comes_or_goes(pawl_op_kind kind)
+{
+    return kind == PAWL_OP_INSERT || kind == PAWL_OP_CANCEL || kind == PAWL_OP_RETRY || kind == PAWL_OP_ACK ||
+           kind == PAWL_OP_QUEUE;
+}
+
 void apply_op(tx *t, pawl_op *op)
 {
+    if (gate_shut(t) && comes_or_goes(op->kind) && !CANARY(GATE_IGNORED)) {
+        op->result = PAWL_OP_CLOSED;
+        return;
+    }
     switch (op->kind) {
     case PAWL_OP_INSERT: apply_insert(t, op); break;
     case PAWL_OP_START: apply_start(t, op); break;
@@ -70,7 +81,7 @@ void apply_op(tx *t, pawl_op *op)
 /* Applies what has no result yet; -1, or the index of the operation that failed. */
 static int apply_all(tx *t, pawl_batch *batch, pawl_arena *arena)
 {
-    insert_depths(t, batch->ops, batch->count, arena);
+    if (!gate_shut(t)) insert_depths(t, batch->ops, batch->count, arena);
     for (int i = 0; i < batch->count; i++) {
         if (batch->ops[i]->result != PAWL_OP_NONE) continue;
         apply_op(t, batch->ops[i]);

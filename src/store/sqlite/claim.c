@@ -11,7 +11,7 @@
 #include "base/canary.h"
 #include "base/check.h"
 #include "core/task.h"
-#include "store/sqlite/budget.h"
+#include "store/sqlite/quota.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,11 +178,11 @@ static void grant(claiming *c, task_row *row)
         leave_unreadable(t, row);
         return;
     }
-    bool limited = budget_limited(t, row->type_id);
+    bool limited = quota_limited(t, row->type_id);
     slotted had = {0};
     bool slot = slotted_take(t, row, &had) && limited;
-    const budget *b = slot ? budget_of(t, row->type_id, (pawl_bytes){had.key, had.key_len}) : NULL;
-    bool good = b && b->id == had.gate_id && (b->row.epoch == had.epoch || CANARY(EPOCH_IGNORED)) && !b->limit.paused;
+    const quota *b = slot ? quota_of(t, row->type_id, (pawl_bytes){had.key, had.key_len}) : NULL;
+    bool good = b && b->id == had.budget_id && (b->row.epoch == had.epoch || CANARY(EPOCH_IGNORED)) && !b->limit.paused;
     live_drop(t, row);
     row->state = task_move(row->state, TASK_GRANTED);
     CHECK(row->state == PAWL_LEASED);
@@ -271,6 +271,7 @@ static void claim_want(claiming *c)
     w->got = 0;
     w->next_due_us = 0;
     w->more = w->paused = false;
+    if ((w->paused = gate_shut(c->t))) return;
     if (!c->t->alive && !CANARY(GRANTED_AFTER_RESCUE)) return;
     int64_t queue_id = name_find(c->t->c, w->queue);
     if (!queue_id || (w->paused = tally_paused(c->t, queue_id) && !CANARY(PAUSE_UNSEEN))) return;

@@ -4,7 +4,7 @@
  * outcome counts as long as nobody took the task back. Otherwise the result is STALE and says what was found.
  */
 #include "core/task.h"
-#include "store/sqlite/budget.h"
+#include "store/sqlite/quota.h"
 
 bool lease_good(tx *t, pawl_op *op, task_row *row)
 {
@@ -83,7 +83,7 @@ void apply_finish(tx *t, pawl_op *op)
     end.result = op->u.finish.result;
     end.result_type = op->u.finish.result_type;
     end.result_ref = op->u.finish.result_ref;
-    if (op->u.finish.run.outcome == PAWL_ATTEMPT_NONE) budget_give_back(t, &row);
+    if (op->u.finish.run.outcome == PAWL_ATTEMPT_NONE) quota_give_back(t, &row);
     leased_drop(t, &row);
     end_put(t, &row, &end);
     op->out_state = end.to;
@@ -137,9 +137,9 @@ void task_again(tx *t, task_row *row, int64_t run_at_us, pawl_audit level, const
 /* The slot that its holder did not use. */
 static void keep_slot(tx *t, const pawl_op *op, const task_row *row)
 {
-    if (!op->u.release.slot_us || !budget_limited(t, row->type_id)) return;
+    if (!op->u.release.slot_us || !quota_limited(t, row->type_id)) return;
     pawl_body *body = body_get(t->c, t->c->allocator, row->id);
-    const budget *b = body ? budget_of(t, row->type_id, body->rate_key.len ? body->rate_key : op->u.release.key) : NULL;
+    const quota *b = body ? quota_of(t, row->type_id, body->rate_key.len ? body->rate_key : op->u.release.key) : NULL;
     if (b) slotted_put(t, row->id, b, op->u.release.epoch);
     pawl_body_free(t->c->allocator, body);
 }

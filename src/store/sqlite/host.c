@@ -190,7 +190,7 @@ static void forget_answers(pawl_op *op)
 /* -1, or the index of the operation that failed; count: failed elsewhere. */
 static int apply_all(tx *t, pawl_op **ops, int count, pawl_arena *arena)
 {
-    insert_depths(t, ops, count, arena);
+    if (!gate_shut(t)) insert_depths(t, ops, count, arena);
     for (int i = 0; i < count && !t->c->rc; i++) {
         if (ops[i]->kind == PAWL_OP_INSERT) ops[i]->u.insert.ask_lease = false;
         if (ops[i]->result == PAWL_OP_NONE) apply_op(t, ops[i]);
@@ -236,6 +236,7 @@ static pawl_status attempt(sqlite_store *s, conn *c, pawl_op **ops, int count, p
     undo u;
     undo_prepare(&u, c);
     bool begun = conn_exec(c, "SAVEPOINT pawl_apply");
+    t.gate = gate_mode(c);
     int failed = apply_all(&t, ops, count, arena);
     *culprit = failed >= 0 && failed < count && conn_refused(c) ? failed : -1;
     conn_exec(c, "RELEASE pawl_apply");

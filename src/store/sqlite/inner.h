@@ -53,7 +53,8 @@ typedef struct sqlite_store {
     int64_t open_version;         /* data_version of the writer after opening */
     _Atomic int64_t seen_version; /* and since, for watch_check while the writer is busy */
     pawl_id audit_walk;           /* where the sweep of old trails goes on */
-    int64_t gate_walk;            /* and that of idle budgets */
+    int64_t budget_walk;            /* and that of idle quotas */
+    int gate;                     /* its mode; -1: to be read anew */
 
     reader readers[READERS];
     pthread_mutex_t watch_lock;
@@ -72,11 +73,12 @@ typedef struct tx {
     bool known;       /* dead or alive, it was not swept yet */
     int64_t lease_us; /* of the node */
     pawl_id last_id;  /* the last id that the store drew itself; 0: not looked at yet */
+    int gate;         /* pawl_gate_mode */
     bool id_drawn;
     int limits;             /* 1: there are rate limits, -1: there are none, 0: not looked yet */
     int64_t limit_type;     /* the type last asked about, */
     bool limit_found;       /* and whether it is limited */
-    struct budget *budgets; /* read so far; see budget.c */
+    struct quota *quotas; /* read so far; see quota.c */
 } tx;
 
 pawl_status tx_begin(sqlite_store *s, tx *t, const char *what, pawl_error *err); /* after OK: commit or abort follows */
@@ -88,6 +90,10 @@ bool tx_flush(tx *t);                                                           
 
 int64_t meta_int(conn *c, const char *key, int64_t nothing);
 void meta_put(conn *c, const char *key, int64_t value);
+
+/* gate.c */
+int gate_mode(conn *c); /* as it is in this transaction */
+static inline bool gate_shut(const tx *t) { return t->gate == PAWL_GATE_CLOSED || t->gate == PAWL_GATE_ARRIVING; }
 
 /* ---- rows (task.c) ------------------------------------------------------------------------------------------------------- */
 
@@ -162,8 +168,8 @@ void apply_ack(tx *t, pawl_op *op);
 void apply_queue(tx *t, pawl_op *op);
 void apply_reserve(tx *t, pawl_op *op);
 void apply_limit(tx *t, pawl_op *op);
-void budget_flush(tx *t); /* writes the budgets that changed; part of tx_flush */
-void budget_forget(tx *t);
+void quota_flush(tx *t); /* writes the quotas that changed; part of tx_flush */
+void quota_forget(tx *t);
 bool lease_good(tx *t, pawl_op *op, task_row *row); /* leased under exactly this fence; else the operation is STALE */
 void task_again(tx *t, task_row *row, int64_t run_at_us, pawl_audit level,
                 const char *detail); /* leased -> pending; never started */
@@ -193,6 +199,8 @@ int sqlite_watch_fd(pawl_store *store);
 void sqlite_watch_check(pawl_store *store, bool *changed, int64_t *again_us);
 pawl_status sqlite_backup(pawl_store *store, const char *path, pawl_backup_fn progress, void *ctx, pawl_error *err);
 pawl_status sqlite_schema(const pawl_store_options *options, pawl_schema *out, pawl_arena *arena, pawl_error *err);
+pawl_status sqlite_set_gate(pawl_store *store, const pawl_gate *gate, pawl_error *err);
+pawl_status sqlite_load(pawl_store *store, pawl_load *call, pawl_arena *arena, pawl_error *err);
 void sqlite_examine(const pawl_store_options *options, pawl_store *store, pawl_findings *findings);
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------------ */

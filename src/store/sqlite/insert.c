@@ -12,7 +12,7 @@
  */
 #include "base/check.h"
 #include "core/task.h"
-#include "store/sqlite/budget.h"
+#include "store/sqlite/quota.h"
 #include <string.h>
 
 typedef struct key_state {
@@ -132,11 +132,11 @@ static void answer(pawl_op *op, const task_row *row)
     op->out_run_at_us = row->run_at_us;
 }
 
-typedef struct taken { /* what an insert took of a budget */
-    budget *b;         /* NULL: nothing limits it, or not yet */
+typedef struct taken { /* what an insert took of a quota */
+    quota *b;         /* NULL: nothing limits it, or not yet */
     bool now, has;     /* it may start at once; it has a slot ahead */
-    gate_slot slot;
-    gate_row before;
+    budget_slot slot;
+    budget_row before;
 } taken;
 
 /* A slot for a task that is due. */
@@ -144,12 +144,12 @@ static taken take_slot(tx *t, pawl_op *op, const task_row *row, bool leased)
 {
     taken k = {.now = true};
     op->out_until_us = INT64_MAX;
-    if (row->run_at_us <= t->now_us) k.b = budget_of(t, row->type_id, op->u.insert.body->rate_key);
+    if (row->run_at_us <= t->now_us) k.b = quota_of(t, row->type_id, op->u.insert.body->rate_key);
     if (!k.b) return k;
     k.before = k.b->row;
-    gate_answer answer = budget_take(t, k.b, &(gate_ask){.id = row->id, .ahead_only = !leased}, &k.slot);
-    k.now = answer == GATE_NOW;
-    k.has = answer == GATE_LATER;
+    budget_answer answer = quota_take(t, k.b, &(budget_ask){.id = row->id, .ahead_only = !leased}, &k.slot);
+    k.now = answer == BUDGET_NOW;
+    k.has = answer == BUDGET_LATER;
     op->out_until_us = k.slot.until_us;
     op->out_epoch = k.slot.epoch;
     return k;
@@ -159,18 +159,18 @@ static taken take_slot(tx *t, pawl_op *op, const task_row *row, bool leased)
 static int64_t keeps_slot(tx *t, const task_row *row, const pawl_op *op, int64_t type_id, slotted *had)
 {
     const pawl_body *b = op->u.insert.body;
-    if (row->state != PAWL_PENDING || row->type_id != type_id || !budget_limited(t, type_id) || !slotted_take(t, row, had))
+    if (row->state != PAWL_PENDING || row->type_id != type_id || !quota_limited(t, type_id) || !slotted_take(t, row, had))
         return 0;
     pawl_body *old = body_get(t->c, t->c->allocator, row->id);
     bool same = old && old->rate_key.len == b->rate_key.len && b->rate_key.len > 0 &&
                 memcmp(old->rate_key.data, b->rate_key.data, b->rate_key.len) == 0;
-    const budget *at = same ? budget_of(t, type_id, b->rate_key) : NULL;
+    const quota *at = same ? quota_of(t, type_id, b->rate_key) : NULL;
     pawl_body_free(t->c->allocator, old);
-    bool keeps = at && at->id == had->gate_id && at->row.epoch == had->epoch && row->run_at_us >= due_at(t, op);
+    bool keeps = at && at->id == had->budget_id && at->row.epoch == had->epoch && row->run_at_us >= due_at(t, op);
     if (keeps) return row->run_at_us;
-    query q = query_on(t->c, SQL_slotted_put); /* for budget_give_back */
+    query q = query_on(t->c, SQL_slotted_put); /* for quota_give_back */
     put_int(&q, row->id);
-    put_int(&q, had->gate_id);
+    put_int(&q, had->budget_id);
     put_int(&q, had->epoch);
     query_run(&q);
     return 0;
@@ -182,7 +182,7 @@ static void update(tx *t, pawl_op *op, key_state *k)
     task_row *row = &k->row;
     slotted had;
     int64_t type_id = name_id(t->c, b->type), slot_us = keeps_slot(t, row, op, type_id, &had);
-    if (!slot_us) budget_give_back(t, row);
+    if (!slot_us) quota_give_back(t, row);
     if (row->state == PAWL_LEASED) {
         task_take_back(t, row);
         if (audit_wanted(op->audit, AUDIT_CHANGE)) audit_put(t, row, task_move(row->state, TASK_AGAIN), "taken back");
@@ -200,7 +200,7 @@ static void update(tx *t, pawl_op *op, key_state *k)
     row->priority = b->priority;
     bool keeps = slot_us && slot_us >= row->run_at_us;
     taken slot =
-        keeps ? (taken){.b = budget_of(t, type_id, b->rate_key), .has = true, .slot = {.slot_us = slot_us, .epoch = had.epoch}}
+        keeps ? (taken){.b = quota_of(t, type_id, b->rate_key), .has = true, .slot = {.slot_us = slot_us, .epoch = had.epoch}}
               : take_slot(t, op, row, false);
     if (slot.b && slot.has) row->run_at_us = slot.slot.slot_us;
     live_put(t, row);

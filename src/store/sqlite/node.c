@@ -8,7 +8,7 @@
  * when the process ends. A free lock proves death, but only in the sidecar file that the node was born with.
  */
 #include "base/text.h"
-#include "store/sqlite/budget.h"
+#include "store/sqlite/quota.h"
 #include <string.h>
 
 /* ---- who lives ----------------------------------------------------------------------------------------------------------- */
@@ -159,8 +159,9 @@ static void news_of_cancels(tx *t, pawl_news *news)
 void node_news(tx *t, pawl_news *news)
 {
     news->node_dead = t->node != 0 && !t->alive;
+    news->closed = gate_shut(t);
     news->store_now_us = t->now_us;
-    news->limits_version = budget_version(t);
+    news->limits_version = quota_version(t);
     news->foreign_expiry_us = -1;
     news->lapsed_count = news->cancels_count = 0;
     news_of_others(t, news);

@@ -1,7 +1,7 @@
 /* What people ask: CANCEL, RETRY, ACK, QUEUE. Each leaves a row in the operator log if it says who asked and changes anything. */
 #include "base/check.h"
 #include "core/task.h"
-#include "store/sqlite/budget.h"
+#include "store/sqlite/quota.h"
 
 /* ---- cancel -------------------------------------------------------------------------------------------------------------- */
 
@@ -22,7 +22,7 @@ static void cancel_now(tx *t, pawl_op *op, task_row *row)
 {
     task_end end = {.to = task_move(row->state, TASK_CANCEL), .level = op->audit, .derived = true};
     CHECK(end.to == PAWL_CANCELLED);
-    budget_give_back(t, row);
+    quota_give_back(t, row);
     if (row->state == PAWL_LEASED) {
         task_take_back(t, row);
         if (audit_wanted(op->audit, AUDIT_CHANGE)) audit_put(t, row, end.to, NULL);

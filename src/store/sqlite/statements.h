@@ -8,11 +8,16 @@
     X(begin) X(commit) X(rollback) X(use_wal) X(journal_mode) X(data_version) X(meta_get) X(meta_put) X(name_find) X(name_text) \
     X(name_add) \
     X(receipt_get) X(receipt_put) X(slot_add) X(born_add) X(seen_get) X(seen_put) X(rollup_get) X(rollup_put) \
-    /* budget.sql */ \
-    X(limit_any) X(limit_get) X(limit_own) X(limit_put) X(gate_get) X(gate_add) X(gate_put) X(gate_walk) X(gate_drop) \
+    /* quota.sql */ \
+    X(limit_any) X(limit_get) X(limit_own) X(limit_put) X(budget_get) X(budget_add) X(budget_put) X(budget_walk) X(budget_drop) \
     X(slotted_get) X(slotted_put) X(slotted_drop) X(slotted_of_type) X(slotted_of_key) X(live_pull) X(limits_list) X(slotted_count) \
     /* claim.sql */ \
     X(lane_next) X(lane_due) X(lane_future) X(lane_count) \
+    /* move.sql */ \
+    X(gate_mode) X(gate_get) X(gate_put) X(gate_position) X(gate_leases) X(dump_tasks) X(dump_live) X(dump_leased) \
+    X(dump_done) X(dump_failed) X(dump_attempts) X(dump_log) X(dump_changes) X(dump_minute_next) X(dump_minutes) X(dump_acts) \
+    X(dump_numbers) X(load_end) X(load_failed) X(load_resolved) X(load_retried_done) X(load_retried_failed) X(load_found) \
+    X(load_change) X(load_key) X(load_node_find) X(load_node_add) X(load_minute) \
     /* node.sql */ \
     X(node_life) X(node_add) X(node_kill) X(node_victim) X(heartbeat_add) X(heartbeat_beat) X(heartbeat_leases) \
     X(heartbeat_drop) X(heartbeat_get) X(heartbeat_others) X(cancel_list) X(leased_by) X(leased_page) X(leased_marks) \

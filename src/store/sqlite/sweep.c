@@ -9,7 +9,7 @@
  */
 #include "base/alloc.h"
 #include "base/idgen.h"
-#include "store/sqlite/budget.h"
+#include "store/sqlite/quota.h"
 #include <string.h>
 
 #define LOOK_MAX 20                  /* rows looked at for each one that may be removed */
@@ -419,10 +419,14 @@ pawl_status sqlite_sweep(pawl_store *store, pawl_sweep *call, pawl_error *err)
     call->removed = call->expiring = 0;
     call->more = false;
     call->next_us = -1;
+    if (t.gate != PAWL_GATE_OPEN) { /* what a move has counted must stay */
+        call->next_us = PAWL_MINUTE;
+        return tx_abort(&t, what, err);
+    }
     s.rows = alloc_new(store_->allocator, (size_t)(s.left + 1) * sizeof *s.rows);
     if (s.rows) step(&s);
     else conn_note(t.c, SQLITE_NOMEM);
-    if (s.left > 0 && !t.c->rc) removed(&s, budget_sweep(&t, s.left));
+    if (s.left > 0 && !t.c->rc) removed(&s, quota_sweep(&t, s.left));
     alloc_free(store_->allocator, s.rows);
     return t.c->rc ? tx_abort(&t, what, err) : tx_commit(&t, what, false, err);
 }

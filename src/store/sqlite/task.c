@@ -8,7 +8,7 @@
  */
 #include "base/check.h"
 #include "core/task.h"
-#include "store/sqlite/budget.h"
+#include "store/sqlite/quota.h"
 #include <string.h>
 
 static const char json_type[] = "application/json";

@@ -34,6 +34,7 @@ static pawl_status check_schema(sqlite_store *s, pawl_error *err)
     conn *c = &s->writer;
     if (!conn_version_moved(c) || CANARY(SCHEMA_UNSEEN)) return PAWL_OK;
     atomic_store(&s->seen_version, c->version);
+    s->gate = -1;
     pawl_status status = migrate_check(c, s->path, err);
     if (status) c->version = -1; /* look again next time */
     return status;
@@ -60,6 +61,8 @@ pawl_status tx_begin(sqlite_store *s, tx *t, const char *what, pawl_error *err)
     }
     tally_reset(&s->tally);
     *t = (tx){.s = s, .c = c, .t = &s->tally};
+    if (s->gate < 0) s->gate = gate_mode(c);
+    t->gate = s->gate;
     t->now_us = s->clock.wall_us(s->clock.ctx);
     t->boot_us = CANARY(EXPIRY_BY_WALL) ? t->now_us : s->clock.boot_us(s->clock.ctx);
     return PAWL_OK;
@@ -69,7 +72,7 @@ pawl_status tx_abort(tx *t, const char *what, pawl_error *err)
 {
     sqlite_store *s = t->s;
     pawl_status status = t->c->rc ? conn_fail(t->c, what, s->path, err) : PAWL_OK;
-    budget_forget(t);
+    quota_forget(t);
     roll_back(t->c);
     leave(s);
     return status;
@@ -79,7 +82,7 @@ bool tx_flush(tx *t)
 {
     if (t->id_drawn) meta_put(t->c, "last_id", t->last_id);
     tally_flush(t);
-    budget_flush(t);
+    quota_flush(t);
     return t->c->rc == SQLITE_OK;
 }
 

@@ -10,7 +10,8 @@
 -- p_clock is the server's clock when NULL; tests pass {wall, boot}.
 --
 -- Plans are made once per session, perhaps while a table is empty, and must be good for any number of rows. So these functions allow no
--- plans but by index, and join with `id = ANY (ARRAY[x.id])`, which nothing but a probe of the index can carry out.
+-- plans but by index, and join with `id = ANY (ARRAY[x.id])`, which nothing but a probe of the index can carry out. What is written in
+-- LANGUAGE sql is an expression that the planner puts in its place; anything else would be parsed at every call.
 
 CREATE FUNCTION pawl_now() RETURNS int8 LANGUAGE sql VOLATILE AS
 $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8 $$;
@@ -36,16 +37,26 @@ $$ SELECT width_bucket(us, '{
         35184372088832,52776558133248,70368744177664,105553116266496,140737488355328,211106232532992
     }'::int8[]) $$;
 
--- How many of the bucket numbers there are of each, as pawl_rollup keeps them.
-CREATE FUNCTION pawl_histogram(buckets int4[]) RETURNS int8[] LANGUAGE sql IMMUTABLE AS $$
-    SELECT array_agg(coalesce(h.n, 0) ORDER BY i) FROM generate_series(0, (SELECT max(b) FROM unnest(buckets) b)) i
-    LEFT JOIN (SELECT b, count(*) AS n FROM unnest(buckets) b GROUP BY b) h ON h.b = i
-$$;
+-- Adds bucket numbers to what pawl_rollup keeps of them; buckets of which there are none may be NULL.
+CREATE FUNCTION pawl_histogram_add(p_counts int8[], p_buckets int4[]) RETURNS int8[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    r record;
+BEGIN
+    IF p_counts IS NULL AND p_buckets IS NOT NULL THEN p_counts := '{0}'; END IF; -- it begins with bucket 0
+    FOR r IN SELECT b, count(*) AS n FROM unnest(p_buckets) b GROUP BY b LOOP
+        p_counts[r.b + 1] := coalesce(p_counts[r.b + 1], 0) + r.n;
+    END LOOP;
+    RETURN p_counts;
+END $$;
 
-CREATE FUNCTION pawl_histogram_sum(a int8[], b int8[]) RETURNS int8[] LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE WHEN a IS NULL THEN b WHEN b IS NULL THEN a ELSE
-        (SELECT array_agg(coalesce(x, 0) + coalesce(y, 0) ORDER BY i) FROM unnest(a, b) WITH ORDINALITY AS u (x, y, i)) END
-$$;
+CREATE FUNCTION pawl_histogram_sum(a int8[], b int8[]) RETURNS int8[] LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    IF a IS NULL THEN RETURN b; END IF;
+    FOR i IN 1..coalesce(array_length(b, 1), 0) LOOP
+        IF b[i] IS NOT NULL THEN a[i] := coalesce(a[i], 0) + b[i]; END IF;
+    END LOOP;
+    RETURN a;
+END $$;
 
 -- ---- names, ids, counters ---------------------------------------------------------------------------------------------------------
 
@@ -75,56 +86,64 @@ BEGIN
 END $$;
 
 CREATE FUNCTION pawl_add(p_node int4, p_lane int8, p_queue int4, p_pending int8, p_leased int8, p_failed int8)
-RETURNS void LANGUAGE plpgsql AS $$
+RETURNS bool LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE pawl_count SET pending = pending + p_pending, leased = leased + p_leased, failed = failed + p_failed
     WHERE node = p_node AND lane = p_lane AND queue_id = p_queue;
-    IF FOUND THEN RETURN; END IF;
+    IF FOUND THEN RETURN true; END IF;
     INSERT INTO pawl_count (node, lane, queue_id, pending, leased, failed)
     VALUES (p_node, p_lane, p_queue, p_pending, p_leased, p_failed)
     ON CONFLICT (node, lane, queue_id) DO UPDATE SET pending = pawl_count.pending + p_pending,
         leased = pawl_count.leased + p_leased, failed = pawl_count.failed + p_failed;
     -- Not for node 0: others would wait for the end of somebody's transaction.
     IF p_node <> 0 THEN INSERT INTO pawl_queue (queue_id) VALUES (p_queue) ON CONFLICT DO NOTHING; END IF;
+    RETURN true;
 END $$;
 
 -- outcome: 1 dispatched, 2 succeeded, 3 failed, 4 cancelled, 5 retried, 6 rescued, 7 runs that ended in none of these ways.
 CREATE FUNCTION pawl_roll(p_now int8, p_node int4, p_lane int8, p_queue int4, p_type int4, p_outcome int2, p_count int8,
-                          p_wait int4[], p_run int4[]) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    v_wait int8[] := CASE WHEN p_wait IS NOT NULL THEN pawl_histogram(p_wait) END;
-    v_run int8[] := CASE WHEN p_run IS NOT NULL THEN pawl_histogram(p_run) END;
+                          p_wait int4[], p_run int4[]) RETURNS bool LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE pawl_rollup SET count = count + p_count, wait = pawl_histogram_sum(wait, v_wait), run = pawl_histogram_sum(run, v_run)
-    WHERE minute = p_now / 60000000 AND node = p_node AND lane = p_lane AND queue_id = p_queue AND type_id = p_type
-        AND outcome = p_outcome;
-    IF FOUND THEN RETURN; END IF;
-    INSERT INTO pawl_rollup (minute, node, lane, queue_id, type_id, outcome, count, wait, run)
-    VALUES (p_now / 60000000, p_node, p_lane, p_queue, p_type, p_outcome, p_count, v_wait, v_run)
-    ON CONFLICT (minute, node, lane, queue_id, type_id, outcome) DO UPDATE SET count = pawl_rollup.count + p_count,
-        wait = pawl_histogram_sum(pawl_rollup.wait, v_wait), run = pawl_histogram_sum(pawl_rollup.run, v_run);
+    IF p_wait IS NULL THEN
+        UPDATE pawl_rollup SET count = count + p_count
+        WHERE minute = p_now / 60000000 AND node = p_node AND lane = p_lane AND queue_id = p_queue AND type_id = p_type
+            AND outcome = p_outcome;
+    ELSE
+        UPDATE pawl_rollup SET count = count + p_count, wait = pawl_histogram_add(wait, p_wait), run = pawl_histogram_add(run, p_run)
+        WHERE minute = p_now / 60000000 AND node = p_node AND lane = p_lane AND queue_id = p_queue AND type_id = p_type
+            AND outcome = p_outcome;
+    END IF;
+    IF FOUND THEN RETURN true; END IF;
+    INSERT INTO pawl_rollup AS r (minute, node, lane, queue_id, type_id, outcome, count, wait, run)
+    VALUES (p_now / 60000000, p_node, p_lane, p_queue, p_type, p_outcome, p_count, pawl_histogram_add(NULL, p_wait),
+            pawl_histogram_add(NULL, p_run))
+    ON CONFLICT (minute, node, lane, queue_id, type_id, outcome) DO UPDATE SET count = r.count + p_count,
+        wait = pawl_histogram_sum(r.wait, excluded.wait), run = pawl_histogram_sum(r.run, excluded.run);
+    RETURN true;
 END $$;
 
-CREATE FUNCTION pawl_bear(p_now int8, p_node int4, p_lane int8, p_min int8, p_max int8) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION pawl_bear(p_now int8, p_node int4, p_lane int8, p_min int8, p_max int8) RETURNS bool LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM FROM pawl_born WHERE hour = p_now / 3600000000 AND node = p_node AND lane = p_lane AND min_id <= p_min AND max_id >= p_max;
-    IF FOUND THEN RETURN; END IF;
+    IF FOUND THEN RETURN true; END IF;
     INSERT INTO pawl_born (hour, node, lane, min_id, max_id)
     VALUES (p_now / 3600000000, p_node, p_lane, p_min, p_max | 4294967295)
     ON CONFLICT (hour, node, lane) DO UPDATE SET min_id = least(pawl_born.min_id, p_min),
         max_id = greatest(pawl_born.max_id, p_max | 4294967295);
+    RETURN true;
 END $$;
 
 -- Leases of a node that ended otherwise than in a commit of its own lanes. A commit of node 0 may be a long transaction of somebody's, so
 -- it leaves a row of its own (lanes below -1000), which the node adds up with its renewals.
-CREATE FUNCTION pawl_take(p_node int4, p_leases int8, p_by int4, p_by_lane int8) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION pawl_take(p_node int4, p_leases int8, p_by int4, p_by_lane int8) RETURNS bool LANGUAGE plpgsql AS $$
 DECLARE
     v_lane int8 := CASE WHEN p_by = 0 THEN -1000 - p_by_lane ELSE -3 END;
 BEGIN
     UPDATE pawl_lane SET leases = leases + p_leases WHERE node = p_node AND lane = v_lane;
-    IF FOUND THEN RETURN; END IF;
+    IF FOUND THEN RETURN true; END IF;
     INSERT INTO pawl_lane (node, lane, leases) VALUES (p_node, v_lane, p_leases)
     ON CONFLICT (node, lane) DO UPDATE SET leases = pawl_lane.leases + p_leases;
+    RETURN true;
 END $$;
 
 -- What a row of the trail says, if its level wants it: kind 0 a change, 1 the end of a run, 2 trouble.
@@ -132,10 +151,11 @@ CREATE FUNCTION pawl_wanted(p_level int2, p_kind int4) RETURNS bool LANGUAGE sql
 $$ SELECT p_level = 1 OR (p_level = 2 AND p_kind > 0) OR (p_level = 3 AND p_kind = 2) $$;
 
 CREATE FUNCTION pawl_trail(p_id int8, p_at int8, p_from int2, p_to int2, p_fence int4, p_node int4, p_detail text)
-RETURNS void LANGUAGE sql VOLATILE AS $$
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
     INSERT INTO pawl_audit (task_id, number, at_us, from_state, to_state, fence, node, detail)
-    SELECT p_id, coalesce(max(number), 0) + 1, p_at, p_from, p_to, p_fence, p_node, p_detail FROM pawl_audit WHERE task_id = p_id
-$$;
+    SELECT p_id, coalesce(max(number), 0) + 1, p_at, p_from, p_to, p_fence, p_node, p_detail FROM pawl_audit WHERE task_id = p_id;
+END $$;
 
 -- The row that was read from pawl_leased while the lease lasted.
 CREATE FUNCTION pawl_trail_grant(p_row pawl_leased) RETURNS void LANGUAGE plpgsql AS $$
@@ -147,7 +167,7 @@ BEGIN
 END $$;
 
 CREATE FUNCTION pawl_answer(p_op int4, p_result int4, p_id int8, p_fence int8, p_run_at int8, p_state int4) RETURNS text
-LANGUAGE sql IMMUTABLE AS
+LANGUAGE sql STABLE AS
 $$ SELECT p_op || ' ' || p_result || ' ' || coalesce(p_id, 0) || ' ' || coalesce(p_fence, 0) || ' ' || coalesce(p_run_at, 0) || ' '
        || coalesce(p_state, 0) || E'\n' $$;
 
@@ -157,22 +177,23 @@ $$ SELECT ((p_priority + 32768)::int8 << 36) | (p_class::int8 << 32) | p_type $$
 
 -- A hint for those who claim: due from run_at on there is something in this lane of the ready index.
 CREATE FUNCTION pawl_hint(p_queue int4, p_priority int4, p_class int4, p_type int4, p_run_at int8) RETURNS text
-LANGUAGE sql IMMUTABLE AS
+LANGUAGE sql STABLE AS
 $$ SELECT p_queue || ' ' || pawl_lane_of(p_priority, p_class, p_type) || ' ' || p_run_at || ';' $$;
 
 -- ---- the end of leases ------------------------------------------------------------------------------------------------------------
 
 -- What became of operations that no lease under their fence was found for. p_held: the result where there is one after all.
-CREATE FUNCTION pawl_stale(p_ops int4[], p_ids int8[], p_fences int8[], p_held int4[]) RETURNS text LANGUAGE sql STABLE AS $$
-    SELECT string_agg(CASE WHEN l.fence = u.fence THEN pawl_answer(u.op, u.held, 0, 0, 0, 3)
+CREATE FUNCTION pawl_stale(p_ops int4[], p_ids int8[], p_fences int8[], p_held int4[]) RETURNS text LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (SELECT string_agg(CASE WHEN l.fence = u.fence THEN pawl_answer(u.op, u.held, 0, 0, 0, 3)
                            ELSE pawl_answer(u.op, 6, 0, coalesce(d.fence, f.fence, 0),
                                             0, coalesce(CASE WHEN l.id IS NOT NULL THEN 3::int2 END, v.state, d.state, f.state, 0::int2))
                       END, '')
     FROM unnest(p_ops, p_ids, p_fences, p_held) u (op, id, fence, held)
     LEFT JOIN pawl_leased l ON l.id = ANY (ARRAY[u.id]) LEFT JOIN pawl_live v ON v.id = ANY (ARRAY[u.id])
     LEFT JOIN LATERAL (SELECT d.state, d.fence FROM pawl_done d WHERE d.id = u.id LIMIT 1) d ON true
-    LEFT JOIN pawl_failed f ON f.id = ANY (ARRAY[u.id])
-$$;
+    LEFT JOIN pawl_failed f ON f.id = ANY (ARRAY[u.id]));
+END $$;
 
 -- FINISH (p_to 4, 5, 6) and RELEASE (p_to 2). p_to 0 or below: the operation only learns whether it has its lease.
 CREATE FUNCTION pawl_end(p_now int8, p_node int4, p_lane int8, p_op int4[], p_id int8[], p_fence int8[], p_to int2[], p_outcome int2[],
@@ -181,6 +202,7 @@ CREATE FUNCTION pawl_end(p_now int8, p_node int4, p_lane int8, p_op int4[], p_id
                          p_result bytea[], p_delay int8[], p_failure bool[], p_interruption bool[],
                          OUT o_results text, OUT o_hints text, OUT o_leases int8) LANGUAGE plpgsql AS $$
 DECLARE
+    v_did bool;
     r record;
     v_ops int4[] := '{}';
 BEGIN
@@ -251,11 +273,11 @@ BEGIN
     LOOP
         v_ops := v_ops || r.ops;
         o_results := o_results || coalesce(r.answers, '');
-        IF r.node = p_node THEN o_leases := o_leases - r.n; ELSE PERFORM pawl_take(r.node, -r.n, p_node, p_lane); END IF;
-        PERFORM pawl_add(p_node, p_lane, r.queue_id, CASE WHEN r.state = 2 THEN r.n ELSE 0 END, -r.n,
+        IF r.node = p_node THEN o_leases := o_leases - r.n; ELSE v_did := pawl_take(r.node, -r.n, p_node, p_lane); END IF;
+        v_did := pawl_add(p_node, p_lane, r.queue_id, CASE WHEN r.state = 2 THEN r.n ELSE 0 END, -r.n,
                          CASE WHEN r.state = 5 THEN r.n ELSE 0 END);
         IF r.outcome <> 0 THEN
-            PERFORM pawl_roll(p_now, p_node, p_lane, r.queue_id, r.type_id, r.outcome, r.n, r.wait, r.run);
+            v_did := pawl_roll(p_now, p_node, p_lane, r.queue_id, r.type_id, r.outcome, r.n, r.wait, r.run);
         END IF;
         IF r.state = 2 THEN o_hints := o_hints || pawl_hint(r.queue_id, r.priority, r.class, r.type_id, r.due_us); END IF;
     END LOOP;
@@ -269,13 +291,15 @@ END $$;
 
 -- The same for what most batches hold: FINISH of runs that succeeded or were cancelled under one and the same fence, with nothing to say.
 CREATE FUNCTION pawl_finish(p_now int8, p_node int4, p_lane int8, p_op int4[], p_id int8[], p_fence int8[], p_to int2[], p_outcome int2[],
-                            p_started int8[], p_ended int8[], p_level int2[], OUT o_results text, OUT o_leases int8)
+                            p_started int8[], p_ended int8[], p_level int2[], OUT o_results text, OUT o_hints text, OUT o_leases int8)
 LANGUAGE plpgsql SET enable_nestloop = off SET enable_hashjoin = on AS $$
 DECLARE
+    v_did bool;
     r record;
     v_ops int4[] := '{}';
 BEGIN
     o_results := '';
+    o_hints := '';
     o_leases := 0;
     FOR r IN
         WITH x AS (
@@ -297,9 +321,9 @@ BEGIN
         FROM y GROUP BY node, queue_id, type_id, to_state
     LOOP
         v_ops := v_ops || r.ops;
-        IF r.node = p_node THEN o_leases := o_leases - r.n; ELSE PERFORM pawl_take(r.node, -r.n, p_node, p_lane); END IF;
-        PERFORM pawl_add(p_node, p_lane, r.queue_id, 0, -r.n, 0);
-        PERFORM pawl_roll(p_now, p_node, p_lane, r.queue_id, r.type_id, r.outcome, r.n, r.wait, r.run);
+        IF r.node = p_node THEN o_leases := o_leases - r.n; ELSE v_did := pawl_take(r.node, -r.n, p_node, p_lane); END IF;
+        v_did := pawl_add(p_node, p_lane, r.queue_id, 0, -r.n, 0);
+        v_did := pawl_roll(p_now, p_node, p_lane, r.queue_id, r.type_id, r.outcome, r.n, r.wait, r.run);
     END LOOP;
     IF cardinality(v_ops) < cardinality(p_op) THEN
         SELECT pawl_stale(array_agg(u.op), array_agg(u.id), array_agg(u.fence), array_agg(9)) INTO o_results

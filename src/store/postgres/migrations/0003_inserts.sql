@@ -54,13 +54,16 @@ BEGIN
 END $$;
 
 -- Whether a lease may be granted at birth.
-CREATE FUNCTION pawl_may_lease(p_now int8, p_may bool, u pawl_new) RETURNS bool LANGUAGE sql STABLE AS $$
-    SELECT p_may AND coalesce(u.ask, false) AND u.parent IS NULL AND pawl_due(p_now, u.when_us) <= p_now
-       AND NOT EXISTS (SELECT FROM pawl_queue WHERE queue_id = u.queue_id AND paused)
-$$;
+CREATE FUNCTION pawl_may_lease(p_now int8, p_may bool, u pawl_new) RETURNS bool LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN p_may AND coalesce(u.ask, false) AND u.parent IS NULL AND pawl_due(p_now, u.when_us) <= p_now
+       AND NOT EXISTS (SELECT FROM pawl_queue WHERE queue_id = u.queue_id AND paused);
+END $$;
 
 -- Stores a new task under its id; false: the id is taken.
 CREATE FUNCTION pawl_create(p_now int8, p_node int4, p_lane int8, p_leased bool, u pawl_new) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE
+    v_did bool;
 BEGIN
     INSERT INTO pawl_body (id, created_us, type_id, queue_id, priority, born, level, audit, tenant_id, max_attempts, timeout_us, retry_of,
                            key, content_type, created_by, traceparent, headers, rate_key, payload)
@@ -77,9 +80,9 @@ BEGIN
                                rescues, strikes, blocked)
         VALUES (u.id, pawl_due(p_now, u.when_us), u.queue_id, u.type_id, 0, u.priority, 0, 2, u.level, 0, 0, 0, 0, 0, false);
     END IF;
-    PERFORM pawl_add(p_node, p_lane, u.queue_id, CASE WHEN p_leased THEN 0 ELSE 1 END, CASE WHEN p_leased THEN 1 ELSE 0 END, 0);
-    PERFORM pawl_roll(p_now, p_node, p_lane, u.queue_id, u.type_id, 1::int2, 1, NULL, NULL);
-    PERFORM pawl_bear(p_now, p_node, p_lane, u.id, u.id);
+    v_did := pawl_add(p_node, p_lane, u.queue_id, CASE WHEN p_leased THEN 0 ELSE 1 END, CASE WHEN p_leased THEN 1 ELSE 0 END, 0);
+    v_did := pawl_roll(p_now, p_node, p_lane, u.queue_id, u.type_id, 1::int2, 1, NULL, NULL);
+    v_did := pawl_bear(p_now, p_node, p_lane, u.id, u.id);
     RETURN true;
 END $$;
 
@@ -248,9 +251,10 @@ END $$;
 -- What most batches hold: INSERTs that are due now and have a payload and nothing else; all of them ask for a lease, or none. o_done false:
 -- a queue is paused, so this is not the way.
 CREATE FUNCTION pawl_put_simple(p_now int8, p_node int4, p_lane int8, p_may bool, p_id int8[], p_type int4[], p_queue int4[],
-                                p_priority int2[], p_level int2[], p_audit int2[], p_ask bool[], p_payload bytea[],
-                                OUT o_done bool, OUT o_hints text, OUT o_leases int8) LANGUAGE plpgsql AS $$
+                                p_priority int2[], p_level int2[], p_audit int2[], p_ask bool[], p_content_type text,
+                                p_payload bytea[], OUT o_done bool, OUT o_hints text, OUT o_leases int8) LANGUAGE plpgsql AS $$
 DECLARE
+    v_did bool;
     v_lease bool := p_ask IS NOT NULL AND p_may;
     r record;
 BEGIN
@@ -258,8 +262,8 @@ BEGIN
     o_leases := 0;
     o_done := p_ask IS NULL OR (p_may AND NOT EXISTS (SELECT FROM pawl_queue WHERE paused));
     IF NOT o_done THEN RETURN; END IF;
-    INSERT INTO pawl_body (id, created_us, type_id, queue_id, priority, born, level, audit, payload)
-    SELECT u.id, p_now, u.type, u.queue, u.priority, CASE WHEN v_lease THEN 3 ELSE 2 END, u.level, u.audit, u.payload
+    INSERT INTO pawl_body (id, created_us, type_id, queue_id, priority, born, level, audit, content_type, payload)
+    SELECT u.id, p_now, u.type, u.queue, u.priority, CASE WHEN v_lease THEN 3 ELSE 2 END, u.level, u.audit, p_content_type, u.payload
     FROM unnest(p_id, p_type, p_queue, p_priority, p_level, p_audit, p_payload) u (id, type, queue, priority, level, audit, payload);
     IF v_lease THEN
         INSERT INTO pawl_leased (id, leased_us, node, queue_id, type_id, fence, priority, class, level, strikes, runs, failures,
@@ -275,9 +279,9 @@ BEGIN
     END IF;
     FOR r IN SELECT u.queue, u.type, u.priority, count(*) AS n, min(u.id) AS min_id, max(u.id) AS max_id
              FROM unnest(p_id, p_type, p_queue, p_priority) u (id, type, queue, priority) GROUP BY u.queue, u.type, u.priority LOOP
-        PERFORM pawl_add(p_node, p_lane, r.queue, CASE WHEN v_lease THEN 0 ELSE r.n END, CASE WHEN v_lease THEN r.n ELSE 0 END, 0);
-        PERFORM pawl_roll(p_now, p_node, p_lane, r.queue, r.type, 1::int2, r.n, NULL, NULL);
-        PERFORM pawl_bear(p_now, p_node, p_lane, r.min_id, r.max_id);
+        v_did := pawl_add(p_node, p_lane, r.queue, CASE WHEN v_lease THEN 0 ELSE r.n END, CASE WHEN v_lease THEN r.n ELSE 0 END, 0);
+        v_did := pawl_roll(p_now, p_node, p_lane, r.queue, r.type, 1::int2, r.n, NULL, NULL);
+        v_did := pawl_bear(p_now, p_node, p_lane, r.min_id, r.max_id);
         IF NOT v_lease THEN o_hints := o_hints || pawl_hint(r.queue, r.priority, 0, r.type, p_now); END IF;
     END LOOP;
 END $$;
@@ -290,6 +294,7 @@ CREATE FUNCTION pawl_put(p_now int8, p_node int4, p_lane int8, p_may bool, p_op 
                          p_traceparent text[], p_headers text[], p_rate_key bytea[], p_payload bytea[], p_slow bool[], p_news pawl_new[],
                          p_undone int4[], p_full int4[], p_missing int8[], OUT o_results text, OUT o_hints text, OUT o_leases int8) LANGUAGE plpgsql AS $$
 DECLARE
+    v_did bool;
     v_paused int4[];
     v_taken int8[];
     v_bodies int8;
@@ -358,9 +363,9 @@ BEGIN
             WHERE u.slow IS NOT TRUE AND (v_taken IS NULL OR u.id <> ALL (v_taken))
             GROUP BY 1, 2, 3, 4
         LOOP
-            PERFORM pawl_add(p_node, p_lane, r.queue, CASE WHEN r.leased THEN 0 ELSE r.n END, CASE WHEN r.leased THEN r.n ELSE 0 END, 0);
-            PERFORM pawl_roll(p_now, p_node, p_lane, r.queue, r.type, 1::int2, r.n, NULL, NULL);
-            PERFORM pawl_bear(p_now, p_node, p_lane, r.min_id, r.max_id);
+            v_did := pawl_add(p_node, p_lane, r.queue, CASE WHEN r.leased THEN 0 ELSE r.n END, CASE WHEN r.leased THEN r.n ELSE 0 END, 0);
+            v_did := pawl_roll(p_now, p_node, p_lane, r.queue, r.type, 1::int2, r.n, NULL, NULL);
+            v_did := pawl_bear(p_now, p_node, p_lane, r.min_id, r.max_id);
             IF NOT r.leased THEN o_hints := o_hints || pawl_hint(r.queue, r.priority, 0, r.type, r.due_us); END IF;
             o_results := o_results || coalesce(r.answers, '');
         END LOOP;

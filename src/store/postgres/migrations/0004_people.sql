@@ -191,7 +191,7 @@ END $$;
 
 -- What every call that writes begins with: an answer must be durable, nobody waits for ever (p_wait_ms NULL: the session has its limit), and
 -- what the rules of leases rest on is what was committed last.
-CREATE FUNCTION pawl_begin(p_wait_ms int4) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION pawl_begin(p_wait_ms int4) RETURNS bool LANGUAGE plpgsql AS $$
 BEGIN
     IF current_setting('synchronous_commit') = 'off' THEN PERFORM set_config('synchronous_commit', 'on', true); END IF;
     IF p_wait_ms IS NOT NULL THEN PERFORM set_config('lock_timeout', p_wait_ms::text, true); END IF;
@@ -199,16 +199,18 @@ BEGIN
         RAISE EXCEPTION 'transactions are % here, and pawl needs read committed', current_setting('transaction_isolation')
             USING ERRCODE = 'PW003';
     END IF;
+    RETURN true;
 END $$;
 
--- The receipt of a lane, locked: 0 the batch is new, 1 it was applied before, 2 it does not follow the one before.
+-- The receipt of a lane, locked (o_row): 0 the batch is new, 1 it was applied before, 2 it does not follow the one before.
 CREATE FUNCTION pawl_receipt(p_node int4, p_lane int8, p_number int8, p_alive int2, OUT o_verdict int4, OUT o_now int8,
-                             OUT o_results text) LANGUAGE plpgsql AS $$
+                             OUT o_results text, OUT o_row tid) LANGUAGE plpgsql AS $$
 DECLARE
     v_number int8;
 BEGIN
     LOOP
-        SELECT number, now_us, results INTO v_number, o_now, o_results FROM pawl_lane WHERE node = p_node AND lane = p_lane FOR UPDATE;
+        SELECT number, now_us, results, ctid INTO v_number, o_now, o_results, o_row
+        FROM pawl_lane WHERE node = p_node AND lane = p_lane FOR UPDATE;
         EXIT WHEN FOUND;
         INSERT INTO pawl_lane (node, lane) VALUES (p_node, p_lane) ON CONFLICT DO NOTHING;
     END LOOP;
@@ -240,6 +242,8 @@ LANGUAGE plpgsql
 SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
+    v_did bool;
+    v_row tid;
     v_alive int2;
     v_lease_us int8;
     v_boot int8;
@@ -250,9 +254,10 @@ DECLARE
     v_missing int8[];
     v_undone int4[];
     v_done bool := false;
+    v_closed bool;
     r record;
 BEGIN
-    IF p_wait_ms IS DISTINCT FROM -1 THEN PERFORM pawl_begin(p_wait_ms); END IF; -- -1: a transaction of the caller's own
+    IF p_wait_ms IS DISTINCT FROM -1 THEN v_did := pawl_begin(p_wait_ms); END IF; -- -1: a transaction of the caller's own
     results := '';
     hints := '';
     verdict := 0;
@@ -265,12 +270,26 @@ BEGIN
             SELECT n.alive, n.lease_us INTO v_alive, v_lease_us FROM pawl_node n WHERE n.id = p_node;
         END IF;
         dead := v_alive IS DISTINCT FROM 1;
-        SELECT x.o_verdict, x.o_now, x.o_results INTO verdict, now_us, results FROM pawl_receipt(p_node, p_lane, p_number, v_alive) x;
-        IF verdict <> 0 THEN RETURN; END IF;
-        results := '';
+        r := pawl_receipt(p_node, p_lane, p_number, v_alive);
+        verdict := r.o_verdict;
+        IF verdict <> 0 THEN
+            now_us := r.o_now;
+            results := r.o_results;
+            RETURN;
+        END IF;
+        v_row := r.o_row;
     END IF;
     now_us := coalesce(p_clock[1], pawl_now());
     v_boot := coalesce(p_clock[2], now_us);
+    v_closed := (i_op IS NOT NULL OR o_op IS NOT NULL) AND pawl_closed();
+    IF v_closed THEN -- only what ends here may still leave spawns: result 13 for the rest
+        p_simple := p_simple & 1;
+        IF i_op IS NOT NULL THEN i_slow := array_fill(true, ARRAY[cardinality(i_op)]); END IF;
+        results := coalesce((SELECT string_agg(pawl_answer(u.op, 13, 0, 0, 0, 0), '') FROM unnest(o_op) u (op)), '')
+            || coalesce((SELECT string_agg(pawl_answer(u.op, 13, 0, 0, 0, 0), '') FROM unnest(i_op, i_parent) u (op, parent)
+                         WHERE u.parent IS NULL), '');
+        o_op := NULL;
+    END IF;
     IF i_slow IS NOT NULL OR i_key IS NOT NULL THEN
         v_news := ARRAY(
             SELECT (u.op, u.id, u.type, u.queue, u.priority, u.level, u.audit, u.w, u.ask, u.tenant, u.max, u.timeout, u.retry_of, u.key,
@@ -281,14 +300,13 @@ BEGIN
                         i_member, i_parent, i_slow)
                 u (op, id, type, queue, priority, level, audit, w, ask, tenant, max, timeout, retry_of, key, content_type, created_by,
                    traceparent, headers, rate_key, payload, may_exist, depth, member, parent, slow)
-            WHERE u.slow OR u.key IS NOT NULL ORDER BY u.op);
-        IF i_depth IS NOT NULL THEN SELECT x.o_ops, x.o_missing INTO v_full, v_missing FROM pawl_full(v_news) x; END IF;
+            WHERE (u.slow OR u.key IS NOT NULL) AND (NOT v_closed OR u.parent IS NOT NULL) ORDER BY u.op);
+        IF i_depth IS NOT NULL AND NOT v_closed THEN SELECT x.o_ops, x.o_missing INTO v_full, v_missing FROM pawl_full(v_news) x; END IF;
     END IF;
     IF p_simple & 1 <> 0 THEN
-        SELECT x.o_results, ''::text AS o_hints, x.o_leases INTO r
-        FROM pawl_finish(now_us, p_node, p_lane, e_op, e_id, e_fence, e_to, e_outcome, e_started, e_ended, e_level) x;
+        r := pawl_finish(now_us, p_node, p_lane, e_op, e_id, e_fence, e_to, e_outcome, e_started, e_ended, e_level);
     ELSIF e_op IS NOT NULL THEN
-        SELECT * INTO r FROM pawl_end(now_us, p_node, p_lane, e_op, e_id, e_fence, e_to, e_outcome, e_started, e_ended, e_level, e_lines,
+        r := pawl_end(now_us, p_node, p_lane, e_op, e_id, e_fence, e_to, e_outcome, e_started, e_ended, e_level, e_lines,
             e_progress, e_progress_text, e_code, e_error, e_log, e_reason, e_result_type, e_result_ref, e_result, e_delay, e_failure,
             e_interruption);
     END IF;
@@ -307,8 +325,8 @@ BEGIN
         PERFORM pawl_operate(now_us, p_node, p_lane, i_op[1], true, o_op, o_kind, o_id, o_by, o_level, o_new, o_note, o_queue, o_pause);
     END IF;
     IF p_simple & 2 <> 0 THEN
-        SELECT x.o_done, x.o_hints, x.o_leases INTO r FROM pawl_put_simple(now_us, p_node, p_lane, p_ask AND v_alive = 1, i_id, i_type,
-            i_queue, i_priority, i_level, i_audit, i_ask, i_payload) x;
+        r := pawl_put_simple(now_us, p_node, p_lane, p_ask AND v_alive = 1, i_id, i_type, i_queue, i_priority, i_level, i_audit, i_ask,
+                             i_content_type[1], i_payload);
         v_done := r.o_done;
         IF v_done THEN
             hints := hints || r.o_hints;
@@ -316,7 +334,7 @@ BEGIN
         END IF;
     END IF;
     IF i_op IS NOT NULL AND NOT v_done THEN
-        SELECT * INTO r FROM pawl_put(now_us, p_node, p_lane, p_ask AND v_alive = 1, i_op, i_id, i_type, i_queue, i_priority, i_level,
+        r := pawl_put(now_us, p_node, p_lane, p_ask AND v_alive = 1, i_op, i_id, i_type, i_queue, i_priority, i_level,
             i_audit, i_when, i_ask, i_tenant, i_max, i_timeout, i_retry_of, i_key, i_content_type, i_created_by, i_traceparent, i_headers,
             i_rate_key, i_payload, i_slow, v_news, v_undone, v_full, v_missing);
         results := results || r.o_results;
@@ -333,7 +351,7 @@ BEGIN
         UPDATE pawl_lane l SET number = p_number, now_us = pawl_apply.now_us, results = nullif(pawl_apply.results, ''),
             leases = l.leases + v_leases + v_granted, renewal = l.renewal + (v_granted > 0)::int4,
             expires_us = CASE WHEN v_granted > 0 THEN v_boot + v_lease_us ELSE l.expires_us END
-        WHERE l.node = p_node AND l.lane = p_lane;
+        WHERE l.ctid = v_row; -- it is locked, so it stays where it is; an index would lead past all that it was before
     END IF;
     IF p_dry THEN RAISE EXCEPTION 'it works' USING ERRCODE = 'PW001'; END IF;
 END $$;

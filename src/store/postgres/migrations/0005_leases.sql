@@ -5,9 +5,10 @@
 --
 -- p_until: the server's time past which the caller has given up: what would take effect later than that fails instead (PW002).
 
-CREATE FUNCTION pawl_check_until(p_until int8) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION pawl_check_until(p_until int8) RETURNS bool LANGUAGE plpgsql AS $$
 BEGIN
     IF pawl_now() > p_until THEN RAISE EXCEPTION 'too late: the caller has given up' USING ERRCODE = 'PW002'; END IF;
+    RETURN true;
 END $$;
 
 -- ---- heartbeats and news ----------------------------------------------------------------------------------------------------------
@@ -17,17 +18,18 @@ CREATE VIEW pawl_heartbeat AS
 SELECT node, max(expires_us) AS expires_us, sum(renewal)::int8 AS renewal, sum(leases)::int8 AS leases, max(skew_us) AS skew_us
 FROM pawl_lane GROUP BY node;
 
-CREATE FUNCTION pawl_beat(p_node int4, p_lane int8, p_leases int8, p_expires int8, p_skew int8) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION pawl_beat(p_node int4, p_lane int8, p_leases int8, p_expires int8, p_skew int8) RETURNS bool LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE pawl_lane SET leases = leases + p_leases, renewal = renewal + 1, expires_us = p_expires, skew_us = coalesce(p_skew, skew_us)
     WHERE node = p_node AND lane = p_lane;
-    IF FOUND THEN RETURN; END IF;
+    IF FOUND THEN RETURN true; END IF;
     INSERT INTO pawl_lane (node, lane, leases, renewal, expires_us, skew_us) VALUES (p_node, p_lane, p_leases, 1, p_expires, p_skew)
     ON CONFLICT (node, lane) DO UPDATE SET leases = pawl_lane.leases + p_leases, renewal = pawl_lane.renewal + 1,
         expires_us = p_expires, skew_us = coalesce(p_skew, pawl_lane.skew_us);
+    RETURN true;
 END $$;
 
--- One line each: D dead, F earliest expiry of another node that holds leases, L lapsed (node renewal proven), C cancels (id fence).
+-- One line each: D dead, X the gate is shut, F earliest expiry of another node that holds leases, L lapsed (node renewal proven), C cancels (id fence).
 CREATE FUNCTION pawl_news(p_boot int8, p_node int4) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     v_text text;
@@ -40,7 +42,8 @@ BEGIN
     INTO v_first, v_lapsed
     FROM (SELECT node, max(expires_us) AS expires_us, sum(renewal) AS renewal FROM pawl_lane WHERE node <> p_node
           GROUP BY node HAVING sum(leases) > 0) h JOIN pawl_node n ON n.id = h.node;
-    v_text := 'D ' || (NOT EXISTS (SELECT FROM pawl_node WHERE id = p_node AND alive = 1))::int4 || E'\nF ' || coalesce(v_first, -1) || E'\n';
+    v_text := 'D ' || (NOT EXISTS (SELECT FROM pawl_node WHERE id = p_node AND alive = 1))::int4 || E'\nF ' || coalesce(v_first, -1) || E'\n'
+        || (SELECT CASE WHEN mode >= 2 THEN E'X 1\n' ELSE '' END FROM pawl_gate);
     RETURN v_text || coalesce(v_lapsed, '') || coalesce(
         (SELECT string_agg('C ' || c.id || ' ' || c.fence || E'\n', '')
          FROM (SELECT id, fence FROM pawl_leased WHERE node = p_node AND cancel_asked ORDER BY id LIMIT 256) c), '');
@@ -49,17 +52,18 @@ END $$;
 CREATE FUNCTION pawl_renew(p_clock int8[], p_wait_ms int4, p_node int4, p_wall int8, OUT now_us int8, OUT held int8, OUT news text)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET jit = off AS $$
 DECLARE
+    v_did bool;
     v_lease_us int8;
     v_boot int8;
     v_ended int8;
 BEGIN
-    PERFORM pawl_begin(p_wait_ms);
+    v_did := pawl_begin(p_wait_ms);
     SELECT lease_us INTO v_lease_us FROM pawl_node WHERE id = p_node AND alive = 1 FOR SHARE;
     now_us := coalesce(p_clock[1], pawl_now());
     v_boot := coalesce(p_clock[2], now_us);
     IF v_lease_us IS NOT NULL THEN
         WITH d AS (DELETE FROM pawl_lane WHERE node = p_node AND lane < -1000 RETURNING leases) SELECT sum(leases) INTO v_ended FROM d;
-        PERFORM pawl_beat(p_node, -2, coalesce(v_ended, 0), v_boot + v_lease_us, p_wall - now_us);
+        v_did := pawl_beat(p_node, -2, coalesce(v_ended, 0), v_boot + v_lease_us, p_wall - now_us);
     END IF;
     held := (SELECT coalesce(sum(leases), 0) FROM pawl_lane WHERE node = p_node);
     news := pawl_news(v_boot, p_node);
@@ -179,22 +183,26 @@ BEGIN
     END LOOP;
 END $$;
 
--- Chooses and locks what is due of one lane of ordinary tasks. o_more: there is more.
-CREATE FUNCTION pawl_choose_one(p_now int8, p_queue int4, p_lane int8, p_from int8, p_room int4,
-                                OUT o_ids int8[], OUT o_last int8, OUT o_more bool) LANGUAGE plpgsql AS $$
+-- Chooses and locks what is due of one lane of ordinary tasks. o_lasts: where it came to, or p_end when it took all; o_more: there is more.
+CREATE FUNCTION pawl_choose_one(p_now int8, p_queue int4, p_lane int8, p_from int8, p_room int4, p_end int8,
+                                OUT o_ids int8[], OUT o_lasts int8[], OUT o_more bool, OUT o_solo bool) LANGUAGE plpgsql AS $$
+DECLARE
+    v_last int8;
 BEGIN
-    SELECT coalesce(array_agg(s.id), '{}'), max(s.run_at_us) INTO o_ids, o_last FROM (
+    SELECT coalesce(array_agg(s.id), '{}'), max(s.run_at_us) INTO o_ids, v_last FROM (
         SELECT v.id, v.run_at_us FROM pawl_live v
         WHERE v.state = 2 AND NOT v.blocked AND v.queue_id = p_queue AND v.lane = p_lane AND v.run_at_us >= p_from AND v.run_at_us <= p_now
         ORDER BY v.run_at_us, v.id LIMIT p_room FOR UPDATE SKIP LOCKED) s;
+    o_solo := false;
     o_more := false;
     IF cardinality(o_ids) < p_room THEN
-        o_last := NULL;
+        o_lasts := ARRAY[p_end];
         RETURN;
     END IF;
+    o_lasts := ARRAY[v_last];
     o_more := EXISTS (
         SELECT FROM pawl_live v
-        WHERE v.state = 2 AND NOT v.blocked AND v.queue_id = p_queue AND v.lane = p_lane AND (v.run_at_us, v.id) > (o_last, o_ids[p_room])
+        WHERE v.state = 2 AND NOT v.blocked AND v.queue_id = p_queue AND v.lane = p_lane AND (v.run_at_us, v.id) > (v_last, o_ids[p_room])
             AND v.run_at_us <= p_now
         ORDER BY v.run_at_us, v.id LIMIT 1);
 END $$;
@@ -248,43 +256,26 @@ BEGIN
     END LOOP;
 END $$;
 
--- Leases what was chosen and locked; g_at: which one of its want it is. The bodies come along.
-CREATE FUNCTION pawl_grant(p_now int8, p_node int4, p_free int4[], g_id int8[], g_want int4[], g_at int4[])
-RETURNS TABLE (want int4, id int8, fence int4, run_at_us int8, runs int4, failures int4, rescues int4, interruptions int4, class int2,
-               not_started bool, type_id int4, queue_id int4, created_us int8, priority int2, audit int2, tenant_id int4,
-               max_attempts int4, timeout_us int8, retry_of int8, key text, content_type text, created_by text, traceparent text,
-               headers text, rate_key bytea, payload bytea, news text)
-LANGUAGE plpgsql SET enable_nestloop = off SET enable_hashjoin = on AS $$
+-- Tasks whose bodies are not there any more end as failed, and get empty ones so that they can be shown. They are locked, and counted as
+-- leased.
+CREATE FUNCTION pawl_lose(p_now int8, p_node int4, p_id int8[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    r record;
 BEGIN
-    RETURN QUERY
-        WITH gone AS (DELETE FROM pawl_live v WHERE v.id = ANY (g_id) RETURNING v.*),
-        body AS MATERIALIZED (SELECT b.* FROM pawl_body b WHERE b.id = ANY (g_id)),
-        task AS (
-            SELECT y.want, y.at, g.id, g.run_at_us AS due_us, g.fence + 1 AS fence, g.class, g.strikes, g.level, g.runs, g.failures,
-                g.rescues, g.interruptions, g.priority, g.type_id, g.queue_id, b.id AS body_id,
-                b.key IS NOT NULL AND y.at >= p_free[y.want] AS not_started,
-                b.created_us, b.audit, b.tenant_id, b.max_attempts, b.timeout_us, b.retry_of, b.key, b.content_type, b.created_by,
-                b.traceparent, b.headers, b.rate_key, b.payload
-            FROM gone g JOIN unnest(g_id, g_want, g_at) y (id, want, at) ON y.id = g.id LEFT JOIN body b ON b.id = g.id),
-        lease AS (
-            INSERT INTO pawl_leased (id, leased_us, node, queue_id, type_id, fence, priority, class, level, strikes, runs, failures,
-                                     interruptions, rescues, not_started, mark, cancel_asked, run_at_us)
-            SELECT y.id, p_now, p_node, y.queue_id, y.type_id, y.fence, y.priority, y.class, y.level, y.strikes, y.runs, y.failures,
-                y.interruptions, y.rescues, y.not_started, false, false, y.due_us
-            FROM task y WHERE y.body_id IS NOT NULL),
-        -- A task whose body is not there any more ends as failed, and gets an empty one so that it can be shown.
-        lost AS (
+    FOR r IN
+        WITH x AS (DELETE FROM pawl_live WHERE id = ANY (p_id) RETURNING *),
+        failed AS (
             INSERT INTO pawl_failed (id, finished_us, node, fence, runs, failures, interruptions, rescues, state, outcome, level, flags,
                                      run_at_us, reason)
-            SELECT y.id, p_now, 0, y.fence - 1, y.runs, y.failures, y.interruptions, y.rescues, 5, 0, y.level, 1, y.due_us, 'unreadable'
-            FROM task y WHERE y.body_id IS NULL),
-        stand_in AS (
+            SELECT id, p_now, 0, fence, runs, failures, interruptions, rescues, 5, 0, level, 1, run_at_us, 'unreadable' FROM x),
+        body AS (
             INSERT INTO pawl_body (id, created_us, type_id, queue_id, priority, born, level, audit, content_type)
-            SELECT y.id, p_now, y.type_id, y.queue_id, y.priority, 2, y.level, 0, '' FROM task y WHERE y.body_id IS NULL)
-        SELECT y.want, y.id, y.fence, y.due_us, y.runs, y.failures, y.rescues, y.interruptions, y.class, y.not_started, y.type_id,
-            y.queue_id, y.created_us, y.priority, y.audit, y.tenant_id, y.max_attempts, y.timeout_us, y.retry_of, y.key, y.content_type,
-            y.created_by, y.traceparent, y.headers, y.rate_key, y.payload, NULL::text
-        FROM task y WHERE y.body_id IS NOT NULL ORDER BY y.want, y.at;
+            SELECT id, p_now, type_id, queue_id, priority, 2, level, 0, '' FROM x)
+        SELECT queue_id, type_id, count(*) AS n FROM x GROUP BY 1, 2
+    LOOP
+        PERFORM pawl_add(p_node, -1, r.queue_id, 0, -r.n, r.n);
+        PERFORM pawl_roll(p_now, p_node, -1, r.queue_id, r.type_id, 3::int2, r.n, NULL, NULL);
+    END LOOP;
 END $$;
 
 -- A row of the answer is a task (want > 0), or the last one, which has only news: what pawl_news says, and besides
@@ -300,15 +291,17 @@ LANGUAGE plpgsql
 SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
+    v_did bool;
     v_now int8 := coalesce(p_clock[1], pawl_now());
     v_boot int8 := coalesce(p_clock[2], v_now);
-    v_slack int8 := 500000; -- a commit under way may bring something that fell due this long ago
+    v_slack int8 := 100000; -- a commit under way may bring something that fell due this long ago; later ones are told by their hints
     v_count int4 := coalesce(cardinality(p_queue), 0);
     v_alive int2;
     v_lease_us int8;
     v_paused bool[] := '{}';
     v_more bool[] := '{}';
     v_next int8[] := '{}';
+    v_gots int4[] := '{}';
     v_solo bool := false;
     v_types int4[];
     w int4[] := '{}';
@@ -324,12 +317,13 @@ DECLARE
     r record;
     x record;
 BEGIN
-    PERFORM pawl_begin(p_wait_ms);
+    v_did := pawl_begin(p_wait_ms);
     SELECT n.alive INTO v_alive FROM pawl_node n WHERE n.id = p_node;
     FOR i IN 1..v_count LOOP
         v_paused[i] := coalesce(v_alive = 1 AND (SELECT q.paused FROM pawl_queue q WHERE q.queue_id = p_queue[i]), false);
         v_more[i] := false;
         v_next[i] := 0;
+        v_gots[i] := 0;
         CONTINUE WHEN v_paused[i] OR v_alive IS DISTINCT FROM 1;
         v_types := ARRAY(SELECT y.t FROM unnest(t_want, t_type) y (w, t) WHERE y.w = i);
         SELECT array_agg(y.l) AS l, array_agg(y.f) AS f INTO x FROM unnest(l_want, l_lane, l_from) y (w, l, f) WHERE y.w = i;
@@ -364,51 +358,61 @@ BEGIN
         IF v_lease_us IS NULL THEN -- the first thing to grant
             SELECT n.alive, n.lease_us INTO v_alive, v_lease_us FROM pawl_node n WHERE n.id = p_node FOR SHARE;
             v_lease_us := coalesce(v_lease_us, 0);
+            IF pawl_closed() THEN v_alive := NULL; END IF;
         END IF;
         CONTINUE WHEN v_alive IS DISTINCT FROM 1; -- it died this moment
-        v_got := (SELECT count(*) FROM unnest(g_want) y WHERE y = r.w);
+        v_got := v_gots[r.w];
         v_room := p_free[r.w] + p_prefetch[r.w] - v_got;
         v_lasts := r.f;
         IF v_room <= 0 THEN
             v_more[r.w] := true;
         ELSE
             IF cardinality(r.l) = 1 AND (r.l[1] >> 32) & 15 = 0 THEN
-                SELECT y.o_ids AS ids, ARRAY[coalesce(y.o_last, v_now - v_slack)] AS lasts, y.o_more AS more, false AS solo
-                INTO x FROM pawl_choose_one(v_now, p_queue[r.w], r.l[1], r.f[1], v_room) y;
+                x := pawl_choose_one(v_now, p_queue[r.w], r.l[1], r.f[1], v_room, v_now - v_slack);
             ELSE
-                SELECT y.o_ids AS ids, y.o_lasts AS lasts, y.o_more AS more, y.o_solo AS solo
-                INTO x FROM pawl_choose(v_now, p_queue[r.w], r.l, r.f, v_got, p_free[r.w], v_room, p_solo[r.w] AND NOT v_solo) y;
+                x := pawl_choose(v_now, p_queue[r.w], r.l, r.f, v_got, p_free[r.w], v_room, p_solo[r.w] AND NOT v_solo);
             END IF;
-            v_lasts := x.lasts;
-            v_more[r.w] := v_more[r.w] OR x.more;
-            v_solo := v_solo OR x.solo;
-            g_id := g_id || x.ids;
-            g_want := g_want || array_fill(r.w, ARRAY[cardinality(x.ids)]);
-            g_at := g_at || ARRAY(SELECT generate_series(v_got, v_got + cardinality(x.ids) - 1));
+            v_lasts := x.o_lasts;
+            v_more[r.w] := v_more[r.w] OR x.o_more;
+            v_solo := v_solo OR x.o_solo;
+            g_id := g_id || x.o_ids;
+            g_want := g_want || array_fill(r.w, ARRAY[cardinality(x.o_ids)]);
+            g_at := g_at || ARRAY(SELECT generate_series(v_got, v_got + cardinality(x.o_ids) - 1));
+            v_gots[r.w] := v_got + cardinality(x.o_ids);
         END IF;
         FOR i IN 1..cardinality(r.l) LOOP
             v_text := v_text || 'V ' || r.w || ' ' || r.l[i] || ' ' || least(v_lasts[i], v_now - v_slack) || E'\n';
         END LOOP;
     END LOOP;
     IF cardinality(g_id) > 0 THEN
-        RETURN QUERY SELECT * FROM pawl_grant(v_now, p_node, p_free, g_id, g_want, g_at);
+        RETURN QUERY
+            WITH task AS (
+                DELETE FROM pawl_live v USING unnest(g_id, g_want, g_at) y (id, want, at), pawl_body b
+                WHERE v.id = ANY (ARRAY[y.id]) AND b.id = ANY (ARRAY[y.id])
+                RETURNING y.want, y.at, v.id, v.run_at_us AS due_us, v.fence + 1 AS fence, v.class, v.strikes, v.level, v.runs, v.failures,
+                    v.rescues, v.interruptions, v.priority, v.type_id, v.queue_id,
+                    b.key IS NOT NULL AND y.at >= p_free[y.want] AS not_started, b.created_us, b.audit, b.tenant_id, b.max_attempts,
+                    b.timeout_us, b.retry_of, b.key, b.content_type, b.created_by, b.traceparent, b.headers, b.rate_key, b.payload),
+            lease AS (
+                INSERT INTO pawl_leased (id, leased_us, node, queue_id, type_id, fence, priority, class, level, strikes, runs, failures,
+                                         interruptions, rescues, not_started, mark, cancel_asked, run_at_us)
+                SELECT y.id, v_now, p_node, y.queue_id, y.type_id, y.fence, y.priority, y.class, y.level, y.strikes, y.runs, y.failures,
+                    y.interruptions, y.rescues, y.not_started, false, false, y.due_us FROM task y)
+            SELECT y.want, y.id, y.fence, y.due_us, y.runs, y.failures, y.rescues, y.interruptions, y.class, y.not_started, y.type_id,
+                y.queue_id, y.created_us, y.priority, y.audit, y.tenant_id, y.max_attempts, y.timeout_us, y.retry_of, y.key,
+                y.content_type, y.created_by, y.traceparent, y.headers, y.rate_key, y.payload, NULL::text
+            FROM task y ORDER BY y.want, y.at;
         GET DIAGNOSTICS v_got = ROW_COUNT;
-        FOR r IN SELECT p_queue[y.w] AS queue, count(*) AS n FROM unnest(g_want) y (w) GROUP BY 1 LOOP
-            PERFORM pawl_add(p_node, -1, r.queue, -r.n, r.n, 0);
+        FOR i IN 1..v_count LOOP
+            IF v_gots[i] > 0 THEN v_did := pawl_add(p_node, -1, p_queue[i], -v_gots[i], v_gots[i], 0); END IF;
         END LOOP;
-        IF v_got < cardinality(g_id) THEN
-            FOR r IN SELECT b.queue_id, b.type_id, count(*) AS n FROM pawl_failed y JOIN pawl_body b ON b.id = ANY (ARRAY[y.id])
-                     WHERE y.id = ANY (g_id) GROUP BY 1, 2 LOOP
-                PERFORM pawl_add(p_node, -1, r.queue_id, 0, -r.n, r.n);
-                PERFORM pawl_roll(v_now, p_node, -1, r.queue_id, r.type_id, 3::int2, r.n, NULL, NULL);
-            END LOOP;
-        END IF;
-        PERFORM pawl_beat(p_node, -1, v_got, v_boot + v_lease_us, NULL);
+        IF v_got < cardinality(g_id) THEN PERFORM pawl_lose(v_now, p_node, g_id); END IF;
+        v_did := pawl_beat(p_node, -1, v_got, v_boot + v_lease_us, NULL);
     ELSIF p_seen THEN -- behind a proxy: this shows that the node lives
         SELECT n.lease_us INTO v_lease_us FROM pawl_node n WHERE n.id = p_node AND n.alive = 1 FOR SHARE;
-        IF FOUND THEN PERFORM pawl_beat(p_node, -1, 0, v_boot + v_lease_us, NULL); END IF;
+        IF FOUND THEN v_did := pawl_beat(p_node, -1, 0, v_boot + v_lease_us, NULL); END IF;
     END IF;
-    PERFORM pawl_check_until(p_until);
+    v_did := pawl_check_until(p_until);
     v_text := v_text || 'N ' || v_now || E'\n' || pawl_news(v_boot, p_node);
     FOR i IN 1..v_count LOOP
         v_text := v_text || 'W ' || i || ' ' || v_paused[i]::int4 || ' ' || v_more[i]::int4 || ' ' || v_next[i] || E'\n';

@@ -178,7 +178,8 @@ BEGIN
     removed := 0;
     expiring := 0;
     more := false;
-    IF NOT pg_try_advisory_xact_lock('pawl_meta'::regclass::oid::int8) THEN -- somebody else is at it
+    -- Somebody else is at it, or a move has counted what is there.
+    IF NOT pg_try_advisory_xact_lock('pawl_meta'::regclass::oid::int8) OR EXISTS (SELECT FROM pawl_gate WHERE mode > 0) THEN
         next_us := 60000000;
         RETURN;
     END IF;

@@ -47,6 +47,7 @@ BEGIN
         RAISE EXCEPTION 'cannot enqueue: the payload has % bytes, and 1048576 at most are allowed', octet_length(v_bytes)
             USING ERRCODE = 'program_limit_exceeded';
     END IF;
+    IF pawl_closed() THEN RAISE EXCEPTION '%', pawl_closed_text() USING ERRCODE = 'PW004'; END IF;
     v_names := pawl_names(ARRAY[type, queue, coalesce(tenant, type)]);
     SELECT 0, 0, v_names[1], v_names[2], priority, 1, 0,
         CASE WHEN run_at IS NOT NULL THEN -greatest((extract(epoch FROM run_at) * 1000000)::int8, 1)

@@ -1,0 +1,411 @@
+/* One table says where each member of a line is in a pawl_record, and both directions follow it. A member that has its default (0, false,
+ * none; progress: -1) is left out when written, and is the default when it is missing.
+ */
+#include "runtime/record.h"
+#include <limits.h>
+#include <stdio.h>
+
+typedef enum kind {
+    KIND_TEXT,
+    KIND_NAME,
+    KIND_BYTES, /* NAME, or NAME_base64 if it is not UTF-8 */
+    KIND_INT,
+    KIND_INT64,
+    KIND_BOOL,
+    KIND_ID,
+    KIND_STATE,
+    KIND_AUDIT,
+    KIND_OUTCOME
+} kind;
+
+typedef struct member {
+    const char *name;
+    kind kind;
+    size_t at;
+    int64_t min, max, none;
+} member;
+
+#define AT(where) offsetof(pawl_record, where)
+#define BODY(where) offsetof(pawl_record, body.where)
+
+static const member members[] = {
+    {"id", KIND_ID, BODY(id), 0, 0, 0},
+    {"type", KIND_NAME, BODY(type), 0, 0, 0},
+    {"queue", KIND_NAME, BODY(queue), 0, 0, 0},
+    {"tenant", KIND_NAME, BODY(tenant), 0, 0, 0},
+    {"key", KIND_NAME, BODY(key), 0, 0, 0},
+    {"holds_key", KIND_BOOL, AT(holds_key), 0, 0, 0},
+    {"state", KIND_STATE, AT(state), 0, 0, 0},
+    {"created_us", KIND_INT64, BODY(created_us), 1, INT64_MAX, 0},
+    {"priority", KIND_INT, BODY(priority), -32768, 32767, 0},
+    {"max_attempts", KIND_INT, BODY(max_attempts), 0, INT_MAX, 0},
+    {"timeout_us", KIND_INT64, BODY(timeout_us), INT64_MIN, INT64_MAX, 0},
+    {"audit", KIND_AUDIT, BODY(audit), 0, 0, 0},
+    {"level", KIND_AUDIT, AT(level), 0, 0, 0},
+    {"born", KIND_STATE, AT(born), 0, 0, 0},
+    {"retry_of", KIND_ID, BODY(retry_of), 0, 0, 0},
+    {"created_by", KIND_TEXT, BODY(created_by), 0, 0, 0},
+    {"traceparent", KIND_TEXT, BODY(traceparent), 0, 0, 0},
+    {"headers", KIND_TEXT, BODY(headers), 0, 0, 0},
+    {"rate_key", KIND_BYTES, BODY(rate_key), 0, 0, 0},
+    {"content_type", KIND_TEXT, BODY(content_type), 0, 0, 0},
+    {"payload", KIND_BYTES, BODY(payload), 0, 0, 0},
+    {"suspicion", KIND_INT, AT(suspicion), 0, 2, 0},
+    {"strikes", KIND_INT, AT(strikes), 0, SHRT_MAX, 0},
+    {"fence", KIND_INT64, AT(fence), 0, INT_MAX - 1, 0},
+    {"runs", KIND_INT, AT(runs), 0, INT_MAX, 0},
+    {"failures", KIND_INT, AT(failures), 0, INT_MAX, 0},
+    {"interruptions", KIND_INT, AT(interruptions), 0, INT_MAX, 0},
+    {"rescues", KIND_INT, AT(rescues), 0, INT_MAX, 0},
+    {"run_at_us", KIND_INT64, AT(run_at_us), 0, INT64_MAX, 0},
+    {"leased_us", KIND_INT64, AT(leased_us), 0, INT64_MAX, 0},
+    {"started_us", KIND_INT64, AT(started_us), 0, INT64_MAX, 0},
+    {"finished_us", KIND_INT64, AT(finished_us), 0, INT64_MAX, 0},
+    {"run_us", KIND_INT64, AT(run_us), INT64_MIN, INT64_MAX, 0},
+    {"node", KIND_TEXT, AT(node), 0, 0, 0},
+    {"outcome", KIND_OUTCOME, AT(outcome), 0, 0, 0},
+    {"end_level", KIND_AUDIT, AT(end_level), 0, 0, 0},
+    {"derived", KIND_BOOL, AT(derived), 0, 0, 0},
+    {"cancel_asked", KIND_BOOL, AT(cancel_asked), 0, 0, 0},
+    {"log_lines", KIND_INT, AT(log_lines), 0, INT_MAX, 0},
+    {"progress", KIND_INT, AT(progress), 0, 100, -1},
+    {"progress_text", KIND_TEXT, AT(progress_text), 0, 0, 0},
+    {"code", KIND_TEXT, AT(code), 0, 0, 0},
+    {"error", KIND_TEXT, AT(error), 0, 0, 0},
+    {"reason", KIND_TEXT, AT(reason), 0, 0, 0},
+    {"result_type", KIND_TEXT, AT(result_type), 0, 0, 0},
+    {"result_ref", KIND_TEXT, AT(result_ref), 0, 0, 0},
+    {"result", KIND_BYTES, AT(result), 0, 0, 0},
+    {"retried_as", KIND_ID, AT(retried_as), 0, 0, 0},
+    {"resolved_us", KIND_INT64, AT(resolved_us), 0, INT64_MAX, 0},
+    {"resolved_by", KIND_TEXT, AT(resolved_by), 0, 0, 0},
+    {"note", KIND_TEXT, AT(note), 0, 0, 0},
+};
+
+#define IN(type, where) offsetof(type, where)
+
+static const member attempt_members[] = {
+    {"number", KIND_INT, IN(pawl_past_attempt, number), 1, INT_MAX, 0},
+    {"outcome", KIND_OUTCOME, IN(pawl_past_attempt, outcome), 0, 0, 0},
+    {"started_us", KIND_INT64, IN(pawl_past_attempt, started_us), 0, INT64_MAX, 0},
+    {"finished_us", KIND_INT64, IN(pawl_past_attempt, finished_us), 0, INT64_MAX, 0},
+    {"fence", KIND_INT64, IN(pawl_past_attempt, fence), 0, INT_MAX, 0},
+    {"node", KIND_TEXT, IN(pawl_past_attempt, node), 0, 0, 0},
+    {"log_lines", KIND_INT, IN(pawl_past_attempt, log_lines), 0, INT_MAX, 0},
+    {"code", KIND_TEXT, IN(pawl_past_attempt, code), 0, 0, 0},
+    {"error", KIND_TEXT, IN(pawl_past_attempt, error), 0, 0, 0},
+};
+
+static const member log_members[] = {
+    {"number", KIND_INT, IN(pawl_past_log, number), 1, INT_MAX, 0},
+    {"at_us", KIND_INT64, IN(pawl_past_log, at_us), 0, INT64_MAX, 0},
+    {"text", KIND_TEXT, IN(pawl_past_log, text), 0, 0, 0},
+};
+
+static const member change_members[] = {
+    {"number", KIND_INT, IN(pawl_past_change, number), 0, INT_MAX, -1},
+    {"at_us", KIND_INT64, IN(pawl_past_change, at_us), 0, INT64_MAX, 0},
+    {"from", KIND_STATE, IN(pawl_past_change, from), 0, 0, 0},
+    {"to", KIND_STATE, IN(pawl_past_change, to), 0, 0, 0},
+    {"fence", KIND_INT64, IN(pawl_past_change, fence), 0, INT_MAX, 0},
+    {"node", KIND_TEXT, IN(pawl_past_change, node), 0, 0, 0},
+    {"detail", KIND_TEXT, IN(pawl_past_change, detail), 0, 0, 0},
+};
+
+typedef struct table {
+    const member *members;
+    size_t count;
+} table;
+
+#define TABLE(list) ((table){(list), sizeof(list) / sizeof *(list)})
+
+/* ---- writing ------------------------------------------------------------------------------------------------------------- */
+
+static void write_text(json_writer *w, const member *m, const char *text)
+{
+    if (!text || (m->kind == KIND_NAME && !text[0])) return;
+    jsonw_key(w, m->name);
+    jsonw_string(w, text);
+}
+
+static void write_bytes(json_writer *w, const member *m, pawl_bytes data)
+{
+    char name[40];
+    if (!data.data) return;
+    bool text = utf8_valid(data.data, data.len);
+    snprintf(name, sizeof name, "%s%s", m->name, text ? "" : "_base64");
+    jsonw_key(w, name);
+    if (text) jsonw_bytes(w, data);
+    else jsonw_base64(w, data);
+}
+
+static void write_number(json_writer *w, const member *m, int64_t value)
+{
+    if (value == m->none) return;
+    jsonw_key(w, m->name);
+    jsonw_int(w, value);
+}
+
+static void write_id(json_writer *w, const member *m, pawl_id id)
+{
+    char text[PAWL_ID_TEXT];
+    if (!id) return;
+    pawl_id_format(id, text);
+    jsonw_key(w, m->name);
+    jsonw_string(w, text);
+}
+
+static void write_member(json_writer *w, const member *m, const char *base)
+{
+    const void *at = base + m->at;
+    switch (m->kind) {
+    case KIND_TEXT:
+    case KIND_NAME: write_text(w, m, *(const char *const *)at); break;
+    case KIND_BYTES: write_bytes(w, m, *(const pawl_bytes *)at); break;
+    case KIND_INT: write_number(w, m, *(const int *)at); break;
+    case KIND_INT64: write_number(w, m, *(const int64_t *)at); break;
+    case KIND_ID: write_id(w, m, *(const pawl_id *)at); break;
+    case KIND_BOOL:
+        if (!*(const bool *)at) break;
+        jsonw_key(w, m->name);
+        jsonw_bool(w, true);
+        break;
+    case KIND_STATE:
+        if (*(const pawl_state *)at) write_text(w, m, pawl_state_name(*(const pawl_state *)at));
+        break;
+    case KIND_AUDIT:
+        if (*(const pawl_audit *)at) write_text(w, m, pawl_audit_name(*(const pawl_audit *)at));
+        break;
+    case KIND_OUTCOME:
+        if (*(const pawl_attempt_outcome *)at) write_text(w, m, pawl_attempt_outcome_name(*(const pawl_attempt_outcome *)at));
+        break;
+    }
+}
+
+static void write_members(json_writer *w, table t, const void *base)
+{
+    for (size_t i = 0; i < t.count; i++) write_member(w, &t.members[i], base);
+}
+
+static void write_list(json_writer *w, const char *name, table t, const void *list, int count, size_t size)
+{
+    if (!count) return;
+    jsonw_key(w, name);
+    jsonw_array(w);
+    for (int i = 0; i < count; i++) {
+        jsonw_object(w);
+        write_members(w, t, (const char *)list + (size_t)i * size);
+        jsonw_end_object(w);
+    }
+    jsonw_end_array(w);
+}
+
+void record_write(json_writer *w, const pawl_record *r)
+{
+    jsonw_object(w);
+    write_members(w, TABLE(members), r);
+    write_list(w, "attempts", TABLE(attempt_members), r->attempts, r->attempts_count, sizeof *r->attempts);
+    write_list(w, "logs", TABLE(log_members), r->logs, r->logs_count, sizeof *r->logs);
+    write_list(w, "changes", TABLE(change_members), r->changes, r->changes_count, sizeof *r->changes);
+    jsonw_end_object(w);
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct reading {
+    pawl_arena *arena;
+    pawl_error *why;
+} reading;
+
+static bool wrong(const reading *g, const char *name, const char *what)
+{
+    err_set(g->why, PAWL_INVALID, "\"%s\" %s", name, what);
+    return false;
+}
+
+static bool read_string(const reading *g, const char *name, json value, pawl_bytes *out)
+{
+    buf text;
+    if (value.kind != JSON_STRING) return wrong(g, name, "must be a string");
+    buf_init(&text, pawl_arena_allocator(g->arena), SIZE_MAX / 2);
+    bool ok = json_string(value, &text);
+    char *copy = ok ? pawl_arena_bytes(g->arena, buf_text(&text), text.len) : NULL;
+    *out = (pawl_bytes){copy, text.len};
+    buf_done(&text);
+    if (copy) return true;
+    err_set(g->why, PAWL_NO_MEMORY, "out of memory");
+    return false;
+}
+
+static bool read_text(const reading *g, const member *m, json value, const char **out)
+{
+    pawl_bytes text;
+    const char *what;
+    if (!read_string(g, m->name, value, &text)) return false;
+    if (strlen(text.data) != text.len) return wrong(g, m->name, "must not contain a NUL");
+    if (m->kind == KIND_NAME && !name_valid(text.data, &what)) return wrong(g, m->name, what);
+    *out = text.data;
+    return true;
+}
+
+static bool read_number(const reading *g, const member *m, json value, int64_t *out)
+{
+    char what[96];
+    if (json_int(value, out) && *out >= m->min && *out <= m->max) return true;
+    snprintf(what, sizeof what, "must be a whole number between %lld and %lld", (long long)m->min, (long long)m->max);
+    return wrong(g, m->name, what);
+}
+
+static bool outcome_parse(const char *text, pawl_attempt_outcome *out)
+{
+    for (int i = 1; i < PAWL_ATTEMPT_COUNT; i++) {
+        if (strcmp(pawl_attempt_outcome_name((pawl_attempt_outcome)i), text) != 0) continue;
+        *out = (pawl_attempt_outcome)i;
+        return true;
+    }
+    return false;
+}
+
+static bool read_word(const reading *g, const member *m, json value, void *to)
+{
+    const char *text;
+    if (!read_text(g, m, value, &text)) return false;
+    bool known = m->kind == KIND_ID      ? pawl_id_parse(text, to) && *(pawl_id *)to > 0
+                 : m->kind == KIND_STATE ? pawl_state_parse(text, to)
+                 : m->kind == KIND_AUDIT ? pawl_audit_parse(text, to)
+                                         : outcome_parse(text, to);
+    return known || wrong(g, m->name, m->kind == KIND_ID ? "is not a task id" : "is not a word that is known here");
+}
+
+static bool read_bytes(const reading *g, const member *m, json value, bool base64, pawl_bytes *out)
+{
+    if (!read_string(g, m->name, value, out)) return false;
+    return !base64 || base64_decode((char *)out->data, &out->len) || wrong(g, m->name, "is not base64");
+}
+
+static bool read_member(const reading *g, const member *m, json value, bool base64, char *base)
+{
+    void *to = base + m->at;
+    int64_t number;
+    switch (m->kind) {
+    case KIND_TEXT:
+    case KIND_NAME: return read_text(g, m, value, to);
+    case KIND_BYTES: return read_bytes(g, m, value, base64, to);
+    case KIND_BOOL: return json_bool(value, to) || wrong(g, m->name, "must be true or false");
+    case KIND_INT:
+        if (!read_number(g, m, value, &number)) return false;
+        *(int *)to = (int)number;
+        return true;
+    case KIND_INT64: return read_number(g, m, value, to);
+    default: return read_word(g, m, value, to);
+    }
+}
+
+/* A name with "_base64" behind it is that of bytes in another form. */
+static const member *find(table t, const char *name, bool *base64)
+{
+    size_t n = strlen(name), tail = strlen("_base64");
+    *base64 = n > tail && strcmp(name + n - tail, "_base64") == 0;
+    for (size_t i = 0; i < t.count; i++) {
+        const member *m = &t.members[i];
+        bool fits = *base64 ? m->kind == KIND_BYTES && strlen(m->name) == n - tail && strncmp(m->name, name, n - tail) == 0
+                            : strcmp(m->name, name) == 0;
+        if (fits) return m; /* cppcheck-suppress returnDanglingLifetime ; the tables are there for ever */
+    }
+    return NULL;
+}
+
+static bool read_list(const reading *g, const char *name, json value, table t, const void **list, int *count, size_t size);
+
+static bool read_lists(const reading *g, const char *name, json value, pawl_record *r, bool *known)
+{
+    *known = true;
+    if (strcmp(name, "attempts") == 0)
+        return read_list(g, name, value, TABLE(attempt_members), (const void **)&r->attempts, &r->attempts_count,
+                         sizeof *r->attempts);
+    if (strcmp(name, "logs") == 0)
+        return read_list(g, name, value, TABLE(log_members), (const void **)&r->logs, &r->logs_count, sizeof *r->logs);
+    if (strcmp(name, "changes") == 0)
+        return read_list(g, name, value, TABLE(change_members), (const void **)&r->changes, &r->changes_count,
+                         sizeof *r->changes);
+    *known = false;
+    return true;
+}
+
+/* r: the record itself, which has lists; NULL: a row of one. */
+static bool read_object(const reading *g, json object, table t, void *base, pawl_record *r)
+{
+    json key, value;
+    for (size_t at = 0; json_each(object, &at, &key, &value);) {
+        pawl_bytes name;
+        bool base64, known = false;
+        if (!read_string(g, "a name", key, &name)) return false;
+        if (value.kind == JSON_NULL) continue;
+        if (r && !read_lists(g, name.data, value, r, &known)) return false;
+        if (known) continue;
+        const member *m = find(t, name.data, &base64);
+        if (!m || strlen(name.data) != name.len) return wrong(g, name.data, "is not a member of this format");
+        if (!read_member(g, m, value, base64, base)) return false;
+    }
+    return true;
+}
+
+static bool read_list(const reading *g, const char *name, json value, table t, const void **list, int *count, size_t size)
+{
+    json key, item;
+    size_t n = 0;
+    if (value.kind != JSON_ARRAY) return wrong(g, name, "must be an array");
+    for (size_t at = 0; json_each(value, &at, &key, &item);) n++;
+    char *rows = pawl_arena_alloc(g->arena, (n + 1) * size);
+    if (!rows) return wrong(g, name, "does not fit into memory");
+    *count = 0;
+    for (size_t at = 0; json_each(value, &at, &key, &item); ++*count) {
+        if (item.kind != JSON_OBJECT) return wrong(g, name, "must hold objects");
+        if (!read_object(g, item, t, rows + (size_t)*count * size, NULL)) return false;
+    }
+    *list = rows;
+    return true;
+}
+
+/* ---- what makes sense ---------------------------------------------------------------------------------------------------- */
+
+static bool sane_hanging(const reading *g, const pawl_record *r)
+{
+    int last = 0;
+    for (int i = 0; i < r->attempts_count; last = r->attempts[i++].number)
+        if (r->attempts[i].number <= last || !r->attempts[i].outcome)
+            return wrong(g, "attempts", "must have outcomes and growing numbers");
+    last = 0;
+    for (int i = 0; i < r->logs_count; last = r->logs[i++].number)
+        if (r->logs[i].number <= last || !r->logs[i].text) return wrong(g, "logs", "must have texts and growing numbers");
+    last = -1;
+    for (int i = 0; i < r->changes_count; last = r->changes[i++].number)
+        if (r->changes[i].number <= last || !r->changes[i].to) return wrong(g, "changes", "must have states and growing numbers");
+    return true;
+}
+
+static bool sane(const reading *g, pawl_record *r)
+{
+    const pawl_body *b = &r->body;
+    if (!b->id) return wrong(g, "id", "is missing");
+    if (!b->type) return wrong(g, "type", "is missing");
+    if (!b->queue) return wrong(g, "queue", "is missing");
+    if (!r->state) return wrong(g, "state", "is missing");
+    if (!b->created_us) return wrong(g, "created_us", "is missing");
+    if (pawl_state_terminal(r->state) != (r->finished_us != 0))
+        return wrong(g, "finished_us", "must be there if the task is finished, and only then");
+    if (r->resolved_us && r->state != PAWL_FAILED) return wrong(g, "resolved_us", "belongs to failed tasks only");
+    if (b->headers && strlen(b->headers) > HEADERS_MAX) return wrong(g, "headers", "are too long");
+    return sane_hanging(g, r);
+}
+
+bool record_read(json object, pawl_record *r, pawl_arena *arena, pawl_error *why)
+{
+    reading g = {arena, why};
+    *r = (pawl_record){.body.tenant = "", .progress = -1};
+    if (object.kind != JSON_OBJECT) return err_set(why, PAWL_INVALID, "a task is a JSON object"), false;
+    if (!read_object(&g, object, TABLE(members), r, r) || !sane(&g, r)) return false;
+    if (!r->level) r->level = PAWL_AUDIT_FULL;
+    if (!r->end_level && pawl_state_terminal(r->state)) r->end_level = r->level;
+    return true;
+}

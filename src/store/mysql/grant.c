@@ -1,0 +1,363 @@
+/* The transaction of a claim: locks what is due, leases it, brings the bodies along.
+ *
+ * For each want the lanes with something due come in groups of one priority. A group that is one lane of ordinary tasks is locked as it
+ * is read. In any other (several types, suspects, tasks to run alone) the order is that of time over all its lanes, so it is first chosen
+ * without locks; what somebody else has meanwhile is left out, and the choice made again.
+ */
+#include "store/mysql/claim.h"
+
+static int class_of(int64_t lane) { return (int)(lane >> 32 & 15); }
+
+static int64_t priority_part(int64_t lane) { return lane >> 36; }
+
+static int room_of(const claiming *k, int want)
+{
+    const pawl_want *w = &k->call->wants[want];
+    return w->free + w->prefetch - k->wants[want].got;
+}
+
+static void begin(claiming *k)
+{
+    my_script(k->c);
+    my_add(k->c, SQL_begin);
+    my_add(k->c, SQL_server_now);
+    my_put_int(k->c, k->call->node);
+    my_add(k->c, SQL_life_shared);
+}
+
+/* With the first answers of the transaction: whether the node still lives. */
+static bool read_life(claiming *k)
+{
+    const answer *life = my_answer(k->c, SQL_life_shared);
+    k->alive = life->rows > 0 && get_int(life, 0, 0) == 1;
+    k->lease_us = k->alive ? get_int(life, 0, 1) : 0;
+    k->at = my_instant(k->s, k->c);
+    k->call->news.node_dead = !k->alive;
+    return k->alive;
+}
+
+/* ---- one lane of ordinary tasks ------------------------------------------------------------------------------------------ */
+
+static void grant_row(claiming *k, const answer *a, int row, int want)
+{
+    granted *g = &k->tasks[k->count];
+    *g = (granted){.want = want, .row = {.progress = -1}};
+    my_read_live(&g->row, a, row);
+    g->not_started = g->row.keyed && k->wants[want].got >= k->call->wants[want].free;
+    k->wants[want].got++;
+    k->count++;
+}
+
+static void ask_one(claiming *k, int want, const lane_state *l)
+{
+    conn *c = k->c;
+    my_put_int(c, k->wants[want].queue_id);
+    my_put_int(c, l->at.lane);
+    my_put_int(c, l->due_us);
+    my_put_int(c, k->at.now_us);
+    my_put_int(c, room_of(k, want) + 1);
+    my_add(c, SQL_choose_one);
+}
+
+static void take_one(claiming *k, int want, lane_state *l)
+{
+    const answer *a = my_answer(k->c, SQL_choose_one);
+    int room = room_of(k, want), rows = a->rows < room ? a->rows : room;
+    int64_t last_us = a->rows > room && room > 0 ? get_int(a, room - 1, 1) : INT64_MAX, latest_us = k->at.now_us - CLAIM_SLACK_US;
+    for (int i = 0; i < rows; i++) grant_row(k, a, i, want);
+    if (a->rows > room) k->wants[want].more = true;
+    l->at.from_us = last_us < latest_us ? last_us : latest_us;
+}
+
+/* ---- several lanes ------------------------------------------------------------------------------------------------------- */
+
+typedef struct candidate {
+    pawl_id id;
+    int64_t run_at_us;
+    int lane; /* of the want */
+    bool chosen, gone;
+} candidate;
+
+typedef struct choice {
+    int want, first, end; /* lanes of the group: first..end-1 */
+    candidate *all;
+    int count;
+    pawl_id *skipped;
+    int skipped_count;
+    int64_t *lasts; /* by lane of the group */
+} choice;
+
+static bool is_skipped(const choice *c, pawl_id id)
+{
+    for (int i = 0; i < c->skipped_count; i++)
+        if (c->skipped[i] == id) return true;
+    return false;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const candidate *x = a, *y = b;
+    if (x->run_at_us != y->run_at_us) return x->run_at_us < y->run_at_us ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static void ask_candidates(claiming *k, const choice *ch, int limit)
+{
+    for (int i = ch->first; i < ch->end; i++) {
+        const lane_state *l = &k->wants[ch->want].lanes[i];
+        if (l->due_us < 0) continue;
+        my_put_int(k->c, k->wants[ch->want].queue_id);
+        my_put_int(k->c, l->at.lane);
+        my_put_int(k->c, l->due_us);
+        my_put_int(k->c, k->at.now_us);
+        my_put_int(k->c, limit);
+        my_put_int(k->c, i);
+        my_add(k->c, SQL_choose_look);
+    }
+}
+
+static bool take_candidates(claiming *k, choice *ch)
+{
+    int rows = 0;
+    EACH_ANSWER(a, k->c, SQL_choose_look) rows += a->rows;
+    ch->count = 0;
+    ch->all = pawl_arena_alloc(k->arena, (size_t)(rows + 1) * sizeof *ch->all);
+    if (!ch->all) return false;
+    EACH_ANSWER(a, k->c, SQL_choose_look)
+    for (int i = 0; i < a->rows; i++)
+        if (!is_skipped(ch, get_int(a, i, 0)))
+            ch->all[ch->count++] = (candidate){get_int(a, i, 0), get_int(a, i, 1), (int)get_int(a, i, 2), false, false};
+    qsort(ch->all, (size_t)ch->count, sizeof *ch->all, by_time);
+    return true;
+}
+
+/* Suspects only within `free`, of those to run alone one at most. *alone: which. */
+static int choose(const claiming *k, choice *ch, pawl_id *ids, bool *more, pawl_id *alone)
+{
+    const pawl_want *w = &k->call->wants[ch->want];
+    int count = 0, have = k->wants[ch->want].got, most = w->free + w->prefetch;
+    *more = false;
+    *alone = 0;
+    for (int i = ch->first; i < ch->end; i++) ch->lasts[i - ch->first] = k->wants[ch->want].lanes[i].due_us;
+    for (int i = 0; i < ch->count; i++) {
+        candidate *c = &ch->all[i];
+        int class = class_of(k->wants[ch->want].lanes[c->lane].at.lane);
+        if (have >= most) {
+            *more = true;
+            break;
+        }
+        bool fits = class == CLASS_ORDINARY || (have < w->free && (class == CLASS_SUSPECT || (w->solo && !k->solo && !*alone)));
+        *more |= !fits;
+        if (!fits) continue;
+        ids[count++] = c->id;
+        have++;
+        if (class == CLASS_SOLO) *alone = c->id;
+        if (!*more) ch->lasts[c->lane - ch->first] = c->run_at_us;
+    }
+    return count;
+}
+
+static const answer *find_row(const conn *c, pawl_id id, int *row)
+{
+    EACH_ANSWER(a, c, SQL_choose_lock)
+    for (*row = 0; *row < a->rows; ++*row)
+        if (get_int(a, *row, 0) == id) return a;
+    return NULL;
+}
+
+/* Locks what was chosen, and keeps what nobody else has; in the order of the choice. */
+static bool lock_chosen(claiming *k, choice *ch, const pawl_id *ids, int count, pawl_id alone)
+{
+    pawl_id *sorted = pawl_arena_alloc(k->arena, (size_t)(count + 1) * sizeof *sorted);
+    buf list;
+    if (!sorted) {
+        my_conn_no_memory(k->c);
+        return false;
+    }
+    memcpy(sorted, ids, (size_t)count * sizeof *ids);
+    my_sort_ids(sorted, count);
+    buf_init(&list, k->s->allocator, 4 << 20);
+    for (int i = 0; i < count; i++) buf_fmt(&list, "%s%lld", i ? "," : "", (long long)sorted[i]);
+    if (list.failed) k->c->script.failed = true;
+    my_script(k->c);
+    my_put_raw(k->c, buf_text(&list), list.len);
+    my_put_int(k->c, k->wants[ch->want].queue_id);
+    my_add(k->c, SQL_choose_lock);
+    buf_done(&list);
+    if (!my_send(k->c, CALL_READS)) return false;
+    for (int i = 0; i < count; i++) {
+        int row;
+        const answer *a = find_row(k->c, ids[i], &row);
+        ch->skipped[ch->skipped_count++] = ids[i]; /* taken, by us or by somebody else */
+        if (!a) continue;
+        grant_row(k, a, row, ch->want);
+        k->solo |= ids[i] == alone;
+    }
+    return true;
+}
+
+#define ROUNDS 5
+
+static bool choose_group(claiming *k, choice *ch)
+{
+    int room = room_of(k, ch->want);
+    pawl_id *ids = pawl_arena_alloc(k->arena, (size_t)(room + 1) * sizeof *ids), alone;
+    ch->skipped = pawl_arena_alloc(k->arena, (size_t)(ROUNDS * room + 1) * sizeof *ch->skipped);
+    ch->lasts = pawl_arena_alloc(k->arena, (size_t)(ch->end - ch->first + 1) * sizeof *ch->lasts);
+    bool more = false, whole = ids && ch->skipped && ch->lasts;
+    for (int round = 0; whole && round < ROUNDS; round++) {
+        my_script(k->c);
+        ask_candidates(k, ch, room + 1 + ch->skipped_count);
+        if (!my_send(k->c, CALL_READS)) return false;
+        whole = take_candidates(k, ch);
+        if (!whole) break;
+        int before = k->count, count = choose(k, ch, ids, &more, &alone);
+        if (count == 0) break;
+        if (!lock_chosen(k, ch, ids, count, alone)) return false;
+        if (k->count - before == count) break;
+    }
+    if (!whole) {
+        my_conn_no_memory(k->c);
+        return false;
+    }
+    k->wants[ch->want].more |= more;
+    for (int i = ch->first; i < ch->end; i++) {
+        int64_t last_us = ch->lasts[i - ch->first], latest_us = k->at.now_us - CLAIM_SLACK_US;
+        if (last_us >= 0) k->wants[ch->want].lanes[i].at.from_us = last_us < latest_us ? last_us : latest_us;
+    }
+    return true;
+}
+
+/* ---- all groups ---------------------------------------------------------------------------------------------------------- */
+
+/* The next lane with something due at or after `from`; -1: none. */
+static int next_due(const wanted *w, int from)
+{
+    for (int i = from; i < w->lanes_count; i++)
+        if (w->lanes[i].due_us >= 0) return i;
+    return -1;
+}
+
+/* Behind the last lane of the same priority; *alone: no other of them has anything due. */
+static int end_of_group(const wanted *w, int first, bool *alone)
+{
+    int end = first + 1;
+    *alone = true;
+    for (; end < w->lanes_count && priority_part(w->lanes[end].at.lane) == priority_part(w->lanes[first].at.lane); end++)
+        if (w->lanes[end].due_us >= 0) *alone = false;
+    return end;
+}
+
+/* false: failed. *begun: the transaction has begun. */
+static bool grant_group(claiming *k, int want, int first, int end, bool simple, bool *begun)
+{
+    lane_state *l = &k->wants[want].lanes[first];
+    if (!*begun) begin(k);
+    else my_script(k->c);
+    if (simple) ask_one(k, want, l);
+    if (!my_send(k->c, CALL_READS)) return false;
+    if (!*begun && !read_life(k)) return true;
+    *begun = true;
+    if (simple) {
+        take_one(k, want, l);
+        return true;
+    }
+    choice ch = {.want = want, .first = first, .end = end};
+    return choose_group(k, &ch);
+}
+
+static bool choose_all(claiming *k)
+{
+    bool begun = false;
+    for (int want = 0; want < k->call->wants_count; want++) {
+        const wanted *w = &k->wants[want];
+        for (int first = 0; !w->paused && (first = next_due(w, first)) >= 0;) {
+            bool alone;
+            int end = end_of_group(w, first, &alone);
+            if (room_of(k, want) <= 0) {
+                k->wants[want].more = true;
+                break;
+            }
+            bool simple = alone && class_of(w->lanes[first].at.lane) == CLASS_ORDINARY;
+            if (!grant_group(k, want, first, end, simple, &begun)) return false;
+            if (!k->alive) return true; /* it died this moment */
+            first = end;
+        }
+    }
+    return true;
+}
+
+/* ---- leases -------------------------------------------------------------------------------------------------------------- */
+
+static void lease_one(work *w, const granted *g)
+{
+    task_row row = g->row;
+    my_live_drop(w, &row);
+    row.state = PAWL_LEASED;
+    row.fence++;
+    row.node = w->node;
+    row.leased_us = w->now_us;
+    row.not_started = g->not_started;
+    my_leased_put(w, &row);
+}
+
+static void add_bodies(claiming *k)
+{
+    pawl_id *ids = pawl_arena_alloc(k->arena, (size_t)(k->count + 1) * sizeof *ids);
+    for (int i = 0; ids && i < k->count; i++) ids[i] = k->tasks[i].row.id;
+    if (ids) my_add_ids(k->c, SQL_bodies, ids, my_sort_ids(ids, k->count));
+    else k->c->script.failed = true;
+}
+
+static bool commit(claiming *k, int64_t until_us)
+{
+    work w;
+    conn *c = k->c;
+    my_script(c);
+    add_bodies(k);
+    my_work_begin(&w, k->s, c, k->arena);
+    w.node = k->call->node;
+    w.lane = -1;
+    w.now_us = k->at.now_us;
+    for (int i = 0; i < k->count; i++) lease_one(&w, &k->tasks[i]);
+    my_work_flush(&w);
+    bool whole = !w.no_memory;
+    my_work_done(&w);
+    if (!whole) {
+        my_conn_no_memory(c);
+        return false;
+    }
+    my_put_int(c, k->call->node);
+    my_put_int(c, -1);
+    my_put_int(c, k->count);
+    my_put_int(c, k->at.boot_us + k->lease_us);
+    my_put_int_or_null(c, 0, 0);
+    my_put_int(c, 0);
+    my_add(c, SQL_beat);
+    my_add_guard(c, until_us);
+    my_add(c, SQL_commit);
+    return my_send(c, CALL_WRITES);
+}
+
+bool my_claim_grant(claiming *k)
+{
+    size_t room = 1;
+    int64_t until_us = my_until(k->s);
+    for (int i = 0; i < k->call->wants_count; i++) {
+        const pawl_want *w = &k->call->wants[i];
+        room += (size_t)(w->free > 0 ? w->free : 0) + (size_t)(w->prefetch > 0 ? w->prefetch : 0);
+        k->wants[i].more = false;
+        k->wants[i].got = 0;
+    }
+    k->count = 0;
+    k->solo = false;
+    k->tasks = pawl_arena_alloc(k->arena, room * sizeof *k->tasks);
+    if (!k->tasks) {
+        my_conn_no_memory(k->c);
+        return false;
+    }
+    if (!choose_all(k)) return false;
+    if (k->count > 0) return commit(k, until_us);
+    my_rollback(k->c);
+    return true;
+}

@@ -1,0 +1,214 @@
+/* Lists: one page of tasks by id.
+ *
+ * The ids of one table (all bodies, or the table that holds tasks of the wanted state, or those of one key) are looked at stretch by stretch,
+ * so that it is always known how far the list came: one that is cut goes on from there. The cursor is the text of that id.
+ */
+#include "base/error.h"
+#include "store/mysql/read.h"
+#include <stdio.h>
+
+#define FIRST_LOOK 200
+#define LAST_LOOK 5000
+
+/* What a filter's state asks for, in terms of stored rows. */
+typedef struct wanted {
+    const char *name;
+    const char *from;    /* the table; NULL: those of a key */
+    pawl_state state;    /* NONE: any */
+    const char *display; /* what must hold besides; NULL: nothing */
+} wanted;
+
+#define SCHEDULED "run_at_us > now_us AND failures = 0"
+#define RETRYING "run_at_us > now_us AND failures > 0"
+#define RUNNING "pulse = 1"
+#define STALE "COALESCE(pulse, 0) = 0"
+
+static const wanted states[] = {
+    {"waiting", "pawl_live", PAWL_WAITING, NULL},        {"pending", "pawl_live", PAWL_PENDING, NULL},
+    {"scheduled", "pawl_live", PAWL_PENDING, SCHEDULED}, {"retrying", "pawl_live", PAWL_PENDING, RETRYING},
+    {"leased", "pawl_leased", PAWL_LEASED, NULL},        {"running", "pawl_leased", PAWL_LEASED, RUNNING},
+    {"stale", "pawl_leased", PAWL_LEASED, STALE},        {"succeeded", "pawl_done", PAWL_SUCCEEDED, NULL},
+    {"cancelled", "pawl_done", PAWL_CANCELLED, NULL},    {"failed", "pawl_failed", PAWL_FAILED, NULL},
+    {"throttled", "pawl_live", PAWL_STATE_COUNT, NULL}, /* nothing is, so far */
+};
+
+typedef struct listing {
+    reading *r;
+    const pawl_filter *f;
+    wanted want;
+    buf filter; /* what must hold for a task, as SQL */
+    pawl_info **found;
+    int count, limit;
+    pawl_id at;             /* the last task looked at */
+    pawl_id min_id, max_id; /* nothing else was created in the time asked for */
+    bool more, partial;
+} listing;
+
+static pawl_status read_filter(listing *l, pawl_error *err)
+{
+    const pawl_filter *f = l->f;
+    bool known = !f->state;
+    l->want = (wanted){.from = "pawl_body"};
+    for (size_t i = 0; !known && i < sizeof states / sizeof *states; i++) {
+        known = strcmp(f->state, states[i].name) == 0;
+        if (known) l->want = states[i];
+    }
+    if (!known) return err_set(err, PAWL_INVALID, "no task can be in state \"%s\"", f->state);
+    if (f->unresolved && strcmp(l->want.from, "pawl_body") == 0) l->want.from = "pawl_failed";
+    if (f->key) l->want.from = NULL;
+    l->at = f->oldest_first ? 0 : INT64_MAX;
+    if (f->cursor && !pawl_id_parse(f->cursor, &l->at))
+        return err_set(err, PAWL_INVALID, "\"%s\" is not a cursor of this store: pass `next` of the page before", f->cursor);
+    l->limit = f->limit > 0 ? f->limit : 100;
+    return PAWL_OK;
+}
+
+static void must_be(listing *l, const char *column, const char *value)
+{
+    if (!value) return;
+    buf_fmt(&l->filter, " AND %s = ", column);
+    lit_bytes(l->r->c, &l->filter, (pawl_bytes){value, strlen(value)});
+}
+
+static void write_filter(listing *l)
+{
+    const pawl_filter *f = l->f;
+    buf *b = &l->filter;
+    buf_str(b, "1");
+    if (l->want.state) buf_fmt(b, " AND state = %d", (int)l->want.state);
+    must_be(l, "type", f->type);
+    must_be(l, "queue", f->queue);
+    must_be(l, "COALESCE(tenant, '')", f->tenant);
+    must_be(l, "CAST(task_key AS BINARY)", f->key);
+    if (f->since_us) buf_fmt(b, " AND created_us >= %lld", (long long)f->since_us);
+    if (f->until_us) buf_fmt(b, " AND created_us < %lld", (long long)f->until_us);
+    if (f->unresolved) buf_str(b, " AND state = 5 AND resolved_us IS NULL");
+    if (l->want.display) buf_fmt(b, " AND %s", l->want.display);
+    if (b->failed) l->r->no_memory = true;
+}
+
+/* Goes straight to the time asked for. */
+static void read_bounds(listing *l)
+{
+    const pawl_filter *f = l->f;
+    conn *c = l->r->c;
+    l->min_id = 0;
+    l->max_id = INT64_MAX;
+    if (!f->since_us && !f->until_us) return;
+    my_script(c);
+    my_put_int(c, f->since_us / PAWL_HOUR);
+    my_put_int(c, f->until_us ? (f->until_us - 1) / PAWL_HOUR : INT64_MAX);
+    if (!my_ask(l->r, SQL_list_bounds)) return;
+    const answer *a = my_answer(c, SQL_list_bounds);
+    if (f->since_us) l->min_id = get_null(a, 0, 0) ? INT64_MAX : get_int(a, 0, 0);
+    if (f->until_us) l->max_id = get_null(a, 0, 1) ? 0 : get_int(a, 0, 1);
+}
+
+/* The next ids to look at: how many there are; -1: failed. */
+static int next_ids(listing *l, int look, pawl_id *ids)
+{
+    static const char any[] = "1", open[] = "resolved_us IS NULL", state_of[] = "state = %d";
+    const pawl_filter *f = l->f;
+    conn *c = l->r->c;
+    char condition[40];
+    bool failed = l->want.from && strcmp(l->want.from, "pawl_failed") == 0;
+    bool stated =
+        l->want.from && l->want.state && (strcmp(l->want.from, "pawl_live") == 0 || strcmp(l->want.from, "pawl_done") == 0);
+    snprintf(condition, sizeof condition, stated ? state_of : failed && f->unresolved ? open : any, (int)l->want.state);
+    my_script(c);
+    my_put_int(c, l->at);
+    my_put_int(c, l->min_id);
+    my_put_int(c, look);
+    if (l->want.from) my_put_raw(c, l->want.from, strlen(l->want.from));
+    else my_put_int(c, 0);
+    my_put_int(c, l->max_id);
+    if (l->want.from) my_put_raw(c, condition, strlen(condition));
+    else my_put_bytes(c, (pawl_bytes){f->key, strlen(f->key)});
+    sql_name which = l->want.from      ? (f->oldest_first ? SQL_list_up : SQL_list_down)
+                     : f->oldest_first ? SQL_list_key_up
+                                       : SQL_list_key_down;
+    if (!my_ask(l->r, which)) return -1;
+    const answer *a = my_answer(c, which);
+    for (int i = 0; i < a->rows; i++) ids[i] = get_int(a, i, 0);
+    return a->rows;
+}
+
+/* Asks for those of the ids that match. */
+static bool ask_tasks(listing *l, const pawl_id *ids, int count)
+{
+    conn *c = l->r->c;
+    buf list;
+    buf_init(&list, l->r->s->allocator, 1 << 20);
+    for (int i = 0; i < count; i++) {
+        if (i) buf_char(&list, ',');
+        lit_int(&list, ids[i]);
+    }
+    if (list.failed) l->r->no_memory = true;
+    my_script(c);
+    my_put_raw(c, buf_text(&list), list.len);
+    my_put_raw(c, "", 0);
+    my_put_raw(c, buf_text(&l->filter), l->filter.len);
+    my_put_clock(l->r);
+    bool good = !l->r->no_memory && my_ask(l->r, SQL_tasks);
+    buf_done(&list);
+    return good;
+}
+
+/* Takes the tasks that were found; false: the page is full. */
+static bool take(listing *l)
+{
+    const answer *a = my_answer(l->r->c, SQL_tasks);
+    for (int i = 0; i < a->rows; i++) {
+        info_more ignored;
+        if (l->count == l->limit) {
+            l->more = true;
+            return false;
+        }
+        pawl_info *info = my_info_read(l->r, a, l->f->oldest_first ? i : a->rows - 1 - i, 0, &ignored);
+        if (!info) return false;
+        l->found[l->count++] = info;
+        l->at = info->id;
+    }
+    return true;
+}
+
+static void walk(listing *l)
+{
+    pawl_id *ids = my_read_alloc(l->r, LAST_LOOK * sizeof *ids);
+    bool all = l->filter.len == 1 && l->limit < LAST_LOOK; /* then no more than a page need be looked at */
+    for (int look = all ? l->limit + 1 : FIRST_LOOK; ids; look = look < LAST_LOOK / 4 ? 4 * look : LAST_LOOK) {
+        int count = next_ids(l, look, ids);
+        if (count <= 0) return;
+        pawl_id last = ids[count - 1];
+        if (!ask_tasks(l, ids, count) || !take(l) || count < look) return;
+        l->at = last;
+        if (my_mono_us() < l->r->until_us) continue;
+        l->more = l->partial = true;
+        return;
+    }
+}
+
+pawl_status my_list_read(reading *r, pawl_query *query, pawl_error *err)
+{
+    listing l = {.r = r, .f = query->filter};
+    if (query->deadline_us > 0 && my_mono_us() + query->deadline_us < r->until_us)
+        r->until_us = my_mono_us() + query->deadline_us;
+    pawl_status status = read_filter(&l, err);
+    if (status) return status;
+    pawl_page *page = my_read_alloc(r, sizeof *page);
+    l.found = my_read_alloc(r, (size_t)l.limit * sizeof *l.found);
+    if (!page || !l.found) return PAWL_OK; /* no_memory says it */
+    buf_init(&l.filter, r->s->allocator, 1 << 20);
+    write_filter(&l);
+    read_bounds(&l);
+    if (l.min_id <= l.max_id && !r->no_memory) walk(&l);
+    buf_done(&l.filter);
+    char next[PAWL_ID_TEXT];
+    pawl_id_format(l.at, next);
+    page->count = (size_t)l.count;
+    page->tasks = (const pawl_info *const *)l.found;
+    page->partial = l.partial;
+    if (l.more && !(page->next = pawl_arena_str(r->arena, next))) r->no_memory = true;
+    query->page = page;
+    return PAWL_OK;
+}

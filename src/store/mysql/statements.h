@@ -1,0 +1,43 @@
+/* Every statement of the .sql files by its name; SQL_foo is the statement `-- name: foo`. */
+#ifndef STORE_MYSQL_STATEMENTS_H
+#define STORE_MYSQL_STATEMENTS_H
+
+/* clang-format off */
+#define SQL_TABLE(X) \
+    /* batch.sql */ \
+    X(begin) X(commit) X(greet) X(server_now) X(guard) X(life) X(life_shared) X(receipt) X(receipt_make) X(receipt_put) \
+    X(lane_new) X(paused) X(queue_make) X(queue_lock) X(depths) X(keys_lock) X(live_lock) X(leased_lock) X(live_look) \
+    X(leased_look) X(ends_look) X(done_lock) X(failed_lock) X(bodies_look) X(body_heads) X(rollups_look) X(bodies_put) \
+    X(body_again) X(body_replace) X(live_put) X(live_drop) X(leased_put) X(leased_drop) X(leased_start) \
+    X(leased_progress) X(leased_cancel) X(cancel_put) X(cancel_drop) X(done_put) X(failed_put) X(done_retried) \
+    X(failed_retried) X(failed_ack) X(attempts_put) X(runlogs_put) X(audit_put) X(audit_dispatch) X(keys_put) \
+    X(key_old) X(key_move) X(queue_pause) X(oplog_put) X(counts_put) X(born_put) X(rollups_put) X(leases_take) \
+    X(names_make) X(names) X(texts) X(draw) X(savepoint) X(savepoint_back) X(savepoint_end) \
+    /* node.sql */ \
+    X(node_add) X(node_lock) X(node_gone) X(node_kill) X(node_numbers) X(node_lapse) X(pulse) X(others) X(cancels) \
+    X(ended_leases) X(ended_drop) X(beat) X(backs) X(held) X(number_mine) X(number_free) X(number_lock) X(number_put) \
+    X(claim_now) X(lane_after) X(lane_due) X(lane_next) X(choose_one) X(choose_look) X(choose_lock) X(lane_count) \
+    X(bodies) X(leased_ids) X(marks) X(poll) X(poll_nobody) X(hold_life) X(lives) X(lock_try) X(lock_free) \
+    /* read.sql */ \
+    X(tasks) X(state) X(attempts) X(logs) X(audit) X(audit_cut) X(nodes) X(queues) X(rollup) X(settings) X(list_up) \
+    X(list_down) X(list_key_up) X(list_key_down) X(list_bounds) \
+    /* sweep.sql */ \
+    X(done_old) X(done_first) X(failed_resolved) X(failed_open) X(resolved_first) X(open_first) X(failed_expiring) \
+    X(forget_keys_look) X(forget_keys) X(forget_attempts) X(forget_runlogs) X(forget_audit) X(forget_bodies) \
+    X(forget_done) X(forget_failed) X(audit_old) X(audit_first) X(oplog_old) X(oplog_first) X(runlog_old) \
+    X(runlog_first) X(audit_cut_put) X(born_next) X(nodes_idle) X(nodes_dead) X(nodes_forget_lanes) X(nodes_forget) \
+    X(lanes_stray) X(nodes_unnamed) X(nodes_drop) X(nodes_next) X(rollup_drop) X(born_drop) X(merge_counts) X(merge_counts_drop) \
+    X(merge_lanes) X(merge_lanes_drop) X(merge_lanes_put) X(merge_born) X(merge_born_drop) X(merge_minutes) \
+    X(merge_rollups) X(merge_rollups_drop) \
+    /* examine.sql */ \
+    X(is_there) X(look) X(shape) X(ex_concat) X(ex_server) X(ex_old) X(ex_skew) X(ex_types)
+/* clang-format on */
+
+typedef enum sql_name {
+#define X(name) SQL_##name,
+    SQL_TABLE(X)
+#undef X
+        SQL_COUNT
+} sql_name;
+
+#endif

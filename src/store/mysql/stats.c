@@ -1,0 +1,183 @@
+/* Numbers: queues, what happened in a window of time, nodes. All of it from counters and rollups; only what is due now is counted, up to
+ * a limit.
+ */
+#include "store/mysql/read.h"
+#include "store/sqlite/histogram.h"
+
+#define DUE_MAX 10000
+
+/* ---- nodes --------------------------------------------------------------------------------------------------------------- */
+
+/* It shows that it lives: by its session lock, or by its heartbeat. */
+static bool visible(const answer *a, int row, int64_t boot_us)
+{
+    bool alive = get_int(a, row, 8) == 1, gone = get_int(a, row, 9) != 0, locked = get_int(a, row, 10) != 0;
+    return alive && (get_int(a, row, 7) > boot_us || (!gone && locked));
+}
+
+static void read_node(reading *r, const answer *a, int row, instant at, pawl_node_info *n)
+{
+    n->id = get_int(a, row, 0);
+    n->name = my_read_text(r, a, row, 1);
+    n->pid = get_int(a, row, 2);
+    n->queues = my_read_text(r, a, row, 3);
+    n->born_us = get_int(a, row, 5);
+    n->leases = get_int(a, row, 6);
+    n->alive = visible(a, row, at.boot_us);
+    if (n->leases > 0) n->expires_us = at.now_us + get_int(a, row, 7) - at.boot_us;
+}
+
+/* *at: the store's clocks as of the answer. */
+static void nodes_read(reading *r, pawl_query *question, instant *at)
+{
+    char prefix[128];
+    my_lock_name(r->s, prefix);
+    my_script(r->c);
+    my_add(r->c, SQL_server_now);
+    my_put_text(r->c, prefix);
+    bool good = my_ask(r, SQL_nodes);
+    const answer *a = my_answer(r->c, SQL_nodes);
+    size_t rows = good ? (size_t)a->rows : 0;
+    pawl_nodes *nodes = my_read_alloc(r, sizeof *nodes);
+    pawl_node_info *infos = my_read_alloc(r, (rows + 1) * sizeof *infos);
+    const char **types = my_read_alloc(r, (rows + 1) * sizeof *types);
+    *at = my_instant(r->s, r->c);
+    for (size_t i = 0; nodes && infos && types && i < rows; i++, nodes->count++) {
+        read_node(r, a, (int)i, *at, &infos[i]);
+        types[i] = my_read_text(r, a, (int)i, 4);
+    }
+    if (!nodes || !infos || !types) return;
+    nodes->nodes = infos;
+    question->nodes = nodes;
+    question->node_types = types;
+}
+
+void my_nodes_read(reading *r, pawl_query *question)
+{
+    instant at;
+    nodes_read(r, question, &at);
+}
+
+/* ---- queues -------------------------------------------------------------------------------------------------------------- */
+
+static bool names_queue(const char *names, const char *queue)
+{
+    size_t len = strlen(queue);
+    for (const char *at = names; *at; at += strcspn(at, ","), at += *at == ',')
+        if (strncmp(at, queue, len) == 0 && (at[len] == ',' || at[len] == '\0')) return true;
+    return false;
+}
+
+static bool served(const pawl_nodes *nodes, const char *queue)
+{
+    for (size_t i = 0; i < nodes->count; i++)
+        if (nodes->nodes[i].alive && nodes->nodes[i].queues && names_queue(nodes->nodes[i].queues, queue)) return true;
+    return false;
+}
+
+/* The next lane of the ready index; false: there is none. */
+static bool next_lane(reading *r, int64_t queue_id, int64_t *lane)
+{
+    my_script(r->c);
+    my_put_int(r->c, queue_id);
+    my_put_int(r->c, *lane);
+    my_put_int(r->c, INT64_MAX);
+    my_put_int(r->c, 0);
+    if (!my_ask(r, SQL_lane_after)) return false;
+    const answer *a = my_answer(r->c, SQL_lane_after);
+    if (a->rows == 0) return false;
+    *lane = get_int(a, 0, 1);
+    return true;
+}
+
+static void count_due(reading *r, int64_t queue_id, int64_t now_us, pawl_queue_info *info)
+{
+    for (int64_t lane = -1; next_lane(r, queue_id, &lane);) {
+        my_script(r->c);
+        my_put_int(r->c, queue_id);
+        my_put_int(r->c, lane);
+        my_put_int(r->c, now_us);
+        my_put_int(r->c, info->due < DUE_MAX ? DUE_MAX - info->due : 1);
+        if (!my_ask(r, SQL_lane_count)) return;
+        const answer *a = my_answer(r->c, SQL_lane_count);
+        int64_t oldest_us = get_int(a, 0, 1);
+        info->due += get_int(a, 0, 0);
+        if (info->due > DUE_MAX) info->due = DUE_MAX;
+        if (oldest_us && (!info->oldest_due_us || oldest_us < info->oldest_due_us)) info->oldest_due_us = oldest_us;
+    }
+}
+
+static void read_queue(reading *r, const answer *a, int row, pawl_queue_info *info)
+{
+    info->name = my_read_text(r, a, row, 1);
+    info->paused = get_int(a, row, 2) != 0;
+    info->waiting = get_int(a, row, 3);
+    info->pending = get_int(a, row, 4);
+    info->leased = get_int(a, row, 5);
+    info->failed = get_int(a, row, 6);
+}
+
+static void read_queues(reading *r, pawl_stats *s, const pawl_nodes *nodes)
+{
+    my_script(r->c);
+    bool good = my_ask(r, SQL_queues);
+    const answer *a = my_answer(r->c, SQL_queues);
+    size_t rows = good ? (size_t)a->rows : 0;
+    pawl_queue_info *infos = my_read_alloc(r, (rows + 1) * sizeof *infos);
+    int64_t *ids = my_read_alloc(r, (rows + 1) * sizeof *ids);
+    for (size_t i = 0; infos && ids && i < rows; i++) {
+        pawl_queue_info *info = &infos[s->queues_count++];
+        read_queue(r, a, (int)i, info);
+        ids[i] = get_int(a, (int)i, 0);
+        s->waiting += info->waiting;
+        s->pending += info->pending;
+        s->leased += info->leased;
+        s->dead += info->failed;
+    }
+    for (size_t i = 0; infos && ids && i < s->queues_count; i++) { /* the answer above is gone with the next question */
+        if (infos[i].name) infos[i].served = served(nodes, infos[i].name);
+        if (infos[i].pending > 0) count_due(r, ids[i], s->now_us, &infos[i]);
+    }
+    s->queues = infos;
+}
+
+/* ---- rollups ------------------------------------------------------------------------------------------------------------- */
+
+static void add_rollup(pawl_stats *s, int64_t outcome, int64_t n)
+{
+    int64_t *const places[] = {NULL, &s->dispatched, &s->succeeded, &s->failed, &s->cancelled, &s->retried, &s->rescued};
+    if (outcome > 0 && outcome < (int64_t)(sizeof places / sizeof *places)) *places[outcome] += n;
+}
+
+static void read_rollups(reading *r, pawl_stats *s)
+{
+    histogram wait = {0}, run = {0};
+    my_script(r->c);
+    my_put_int(r->c, (s->now_us - s->window_us) / PAWL_MINUTE);
+    my_put_int(r->c, s->now_us / PAWL_MINUTE);
+    if (!my_ask(r, SQL_rollup)) return;
+    const answer *a = my_answer(r->c, SQL_rollup);
+    for (int i = 0; i < a->rows; i++) {
+        add_rollup(s, get_int(a, i, 0), get_int(a, i, 1));
+        histogram_merge(&wait, get_bytes(a, i, 2));
+        histogram_merge(&run, get_bytes(a, i, 3));
+    }
+    s->wait_p50_us = histogram_percentile(&wait, 50);
+    s->wait_p99_us = histogram_percentile(&wait, 99);
+    s->run_p50_us = histogram_percentile(&run, 50);
+    s->run_p99_us = histogram_percentile(&run, 99);
+}
+
+pawl_stats *my_stats_read(reading *r, int64_t window_us)
+{
+    pawl_stats *s = my_read_alloc(r, sizeof *s);
+    pawl_query nodes = {0};
+    instant at;
+    nodes_read(r, &nodes, &at);
+    if (!s || !nodes.nodes) return NULL;
+    s->now_us = at.now_us;
+    s->window_us = window_us > 0 ? (window_us + PAWL_MINUTE - 1) / PAWL_MINUTE * PAWL_MINUTE : PAWL_HOUR;
+    read_queues(r, s, nodes.nodes);
+    read_rollups(r, s);
+    return s;
+}

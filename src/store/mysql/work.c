@@ -1,0 +1,233 @@
+/* The operations of a batch, inside a transaction: first everything that they need to know is read (and locked, where they will change
+ * it), in the order of locks that all stores keep: limits, keys, tasks by id. Then they are carried out in memory, and what changes goes
+ * out as a few statements. Both take one message each, unless an operation meets something unusual.
+ */
+#include "store/mysql/inner.h"
+#include <stdio.h>
+
+/* ---- ids that the store draws -------------------------------------------------------------------------------------------- */
+
+/* How many it may have to draw, at most. */
+static int draws_of(const flat *f)
+{
+    int count = 0;
+    for (int i = 0; i < f->count; i++) {
+        const flat_op *o = &f->ops[i];
+        if (o->refused) continue;
+        if (o->op->kind == PAWL_OP_INSERT) count += o->op->id == 0 || (o->parent >= 0 && f->careful);
+        else if (o->op->kind == PAWL_OP_RETRY) count += o->op->u.retry.new_id == 0;
+    }
+    return count > 0 ? count : 1;
+}
+
+/* A number of the counter with the bits of node number 0 put in. */
+static pawl_id id_of(int64_t drawn) { return (drawn >> 12) << 22 | (drawn & 4095); }
+
+/* On another connection, in a commit of its own: whoever draws ids in a long transaction holds up nobody. */
+static bool draw(work *w, int count)
+{
+    conn *c = my_store_take(w->s, READER);
+    my_script(c);
+    my_put_int(c, (w->now_us / 1000 - PAWL_EPOCH_MS) * 4096);
+    my_put_int(c, count);
+    my_add(c, SQL_draw);
+    bool good = my_send(c, CALL_WRITES);
+    /* Numbers that nobody uses do no harm. */
+    if (!good) my_conn_note(w->c, c->status == PAWL_UNKNOWN ? PAWL_UNAVAILABLE : c->status, c->code, c->why);
+    for (int i = 0; i < count && good; i++) w->drawn[i] = id_of((int64_t)c->insert_id - count + 1 + i);
+    my_store_give(w->s, c);
+    return good;
+}
+
+pawl_id my_work_draw_id(work *w)
+{
+    if (w->drawn_used == w->drawn_count) {
+        int count = draws_of(w->f);
+        w->drawn = my_work_alloc(w, (size_t)count * sizeof *w->drawn);
+        if (!w->drawn) return 0;
+        w->failed = w->failed || !draw(w, count);
+        if (w->failed) return 0;
+        w->drawn_count = count;
+        w->drawn_used = 0;
+    }
+    return w->drawn[w->drawn_used++];
+}
+
+/* ---- what they need to know ---------------------------------------------------------------------------------------------- */
+
+static bool by_holder(const pawl_op *op)
+{
+    return op->kind == PAWL_OP_FINISH || op->kind == PAWL_OP_RELEASE || op->kind == PAWL_OP_START || op->kind == PAWL_OP_PROGRESS;
+}
+
+static bool of_ended(const pawl_op *op) { return op->kind == PAWL_OP_RETRY || op->kind == PAWL_OP_ACK; }
+
+/* Whether it is looked first if the id is taken. */
+static bool looks_first(const flat *f, const flat_op *o)
+{
+    const pawl_op *op = o->op;
+    return op->kind == PAWL_OP_INSERT && op->id && (f->careful || f->limited || op->u.insert.may_exist || op->u.insert.body->key);
+}
+
+typedef bool (*chooser)(const flat *f, const flat_op *o);
+
+static bool needs_lease(const flat *f, const flat_op *o)
+{
+    (void)f;
+    return by_holder(o->op) || o->op->kind == PAWL_OP_CANCEL;
+}
+
+static bool needs_live(const flat *f, const flat_op *o)
+{
+    (void)f;
+    return o->op->kind == PAWL_OP_CANCEL;
+}
+
+static bool needs_end(const flat *f, const flat_op *o)
+{
+    (void)f;
+    return of_ended(o->op);
+}
+
+/* The ids of those operations, sorted. */
+static int choose(work *w, chooser chosen, pawl_id *ids)
+{
+    int count = 0;
+    for (int i = 0; i < w->f->count; i++) {
+        const flat_op *o = &w->f->ops[i];
+        if (!o->refused && chosen(w->f, o)) ids[count++] = o->op->id;
+    }
+    return my_sort_ids(ids, count);
+}
+
+static void ask_limits(work *w)
+{
+    buf list, made;
+    if (w->f->asks && w->node) my_add(w->c, SQL_paused);
+    if (!w->f->limited) return;
+    buf_init(&list, w->s->allocator, 1 << 20);
+    buf_init(&made, w->s->allocator, 1 << 20);
+    for (int i = 0; i < w->f->count; i++) {
+        const flat_op *o = &w->f->ops[i];
+        if (o->op->kind != PAWL_OP_INSERT || o->parent >= 0 || o->refused) continue;
+        buf_fmt(&list, "%s%d", list.len ? "," : "", (int)o->queue_id);
+        buf_fmt(&made, "%s(%d)", made.len ? "," : "", (int)o->queue_id);
+    }
+    if (list.failed || made.failed) w->no_memory = true;
+    const sql_name names_of[] = {SQL_queue_make, SQL_queue_lock, SQL_depths};
+    for (int i = 0; list.len && i < 3; i++) {
+        my_put_raw(w->c, buf_text(i ? &list : &made), i ? list.len : made.len);
+        my_add(w->c, names_of[i]);
+    }
+    buf_done(&list);
+    buf_done(&made);
+}
+
+static void ask_keys(work *w)
+{
+    int count = 0;
+    for (int i = 0; i < w->f->count; i++) {
+        const flat_op *o = &w->f->ops[i];
+        count += !o->refused && o->op->kind == PAWL_OP_INSERT && o->op->u.insert.body->key;
+    }
+    if (count == 0) return;
+    w->keys = my_work_alloc(w, (size_t)count * sizeof *w->keys);
+    w->keys_count = 0;
+    for (int i = 0; w->keys && i < w->f->count; i++) {
+        const flat_op *o = &w->f->ops[i];
+        if (o->refused || o->op->kind != PAWL_OP_INSERT || !o->op->u.insert.body->key) continue;
+        const char *key = o->op->u.insert.body->key;
+        w->keys[w->keys_count++] = (key_row){.key = {key, strlen(key)}, .tenant_id = o->tenant_id};
+    }
+    my_add_keys(w, w->keys, w->keys_count);
+}
+
+bool my_work_ask(work *w)
+{
+    conn *c = w->c;
+    w->ids = my_work_alloc(w, (size_t)(2 * w->f->count + 1) * sizeof *w->ids);
+    if (!w->ids) return false;
+    ask_limits(w);
+    ask_keys(w);
+    my_add_ids(c, SQL_live_lock, w->ids, choose(w, needs_live, w->ids));
+    my_add_ids(c, SQL_leased_lock, w->ids, choose(w, needs_lease, w->ids));
+    int ended = choose(w, needs_end, w->ids);
+    my_add_ids(c, SQL_done_lock, w->ids, ended);
+    my_add_ids(c, SQL_failed_lock, w->ids, ended);
+    my_add_ids(c, SQL_bodies_look, w->ids, choose(w, looks_first, w->ids));
+    my_add_rollups_look(w);
+    return !w->no_memory;
+}
+
+static void take_in_limits(work *w)
+{
+    const answer *a = my_answer(w->c, SQL_paused);
+    for (int i = 0; i < a->rows; i++) my_queue(w, (int32_t)get_int(a, i, 0))->paused = true;
+    a = my_answer(w->c, SQL_depths);
+    for (int i = 0; i < a->rows; i++) my_queue(w, (int32_t)get_int(a, i, 0))->depth = get_int(a, i, 1);
+}
+
+/* Ids that are taken: what are they? */
+static int taken_ids(const work *w, pawl_id *ids)
+{
+    int count = 0;
+    EACH_ANSWER(a, w->c, SQL_bodies_look)
+    for (int i = 0; i < a->rows; i++) ids[count++] = get_int(a, i, 0);
+    return count;
+}
+
+bool my_work_load(work *w)
+{
+    pawl_id *look = w->ids, *lock = w->ids + w->f->count;
+    int looks, locks = 0;
+    take_in_limits(w);
+    my_keys_take_in(w);
+    my_rollups_take_in(w);
+    my_take_in(w);
+    looks = taken_ids(w, look);
+    for (int i = 0; i < w->f->count; i++) {
+        const flat_op *o = &w->f->ops[i];
+        if (o->refused || my_task(w, o->op->id)) continue;
+        if (by_holder(o->op) || of_ended(o->op)) look[looks++] = o->op->id;
+        else if (o->op->kind == PAWL_OP_CANCEL) lock[locks++] = o->op->id;
+    }
+    for (int i = 0; i < w->keys_count; i++)
+        if (w->keys[i].holder) lock[locks++] = w->keys[i].holder;
+    if (w->no_memory) my_conn_no_memory(w->c);
+    return !w->no_memory && my_load(w, lock, locks, LOAD_LOCK) && my_load(w, look, looks, LOAD_LOOK);
+}
+
+/* ---- carrying them out --------------------------------------------------------------------------------------------------- */
+
+static bool apply_op(work *w, int at)
+{
+    flat_op *o = &w->f->ops[at];
+    if (o->refused || o->parent >= 0) return true; /* spawns come with their FINISH */
+    switch (o->op->kind) {
+    case PAWL_OP_INSERT: my_apply_insert(w, o); break;
+    case PAWL_OP_START: my_apply_start(w, o->op); break;
+    case PAWL_OP_FINISH: my_apply_finish(w, at); break;
+    case PAWL_OP_RELEASE: my_apply_release(w, o->op); break;
+    case PAWL_OP_PROGRESS: my_apply_progress(w, o->op); break;
+    case PAWL_OP_CANCEL: my_apply_cancel(w, o->op); break;
+    case PAWL_OP_RETRY: return my_apply_retry(w, o->op);
+    case PAWL_OP_ACK: my_apply_ack(w, o->op); break;
+    case PAWL_OP_QUEUE: my_apply_queue(w, o); break;
+    case PAWL_OP_RESERVE:
+    case PAWL_OP_LIMIT: break; /* refused by flat.c */
+    }
+    return true;
+}
+
+bool my_work_apply(work *w)
+{
+    my_script(w->c);
+    for (int i = 0; i < w->f->count; i++) w->f->ops[i].full = false;
+    my_insert_depths(w);
+    for (int i = 0; i < w->f->count && !w->no_memory && !w->failed; i++)
+        if (!apply_op(w, i)) return false;
+    if (w->failed) return false;
+    my_work_flush(w);
+    if (w->no_memory) my_conn_no_memory(w->c);
+    return !w->no_memory;
+}

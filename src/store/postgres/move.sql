@@ -1,0 +1,74 @@
+-- The gate, and tasks that come from another store or go there. "@." stands for the schema's name.
+
+-- name: set_gate
+SELECT @.pawl_set_gate($1, $2, $3, $4, $5, $6, $7, $8, $9);
+
+-- Transactions of this database that have a number below $1 (0: none is looked for) may not know of the gate yet.
+
+-- name: gate
+SELECT g.mode, g.at_us, g.move, g.peer, g.who, g.position, (SELECT count(*) FROM @.pawl_leased),
+    pg_snapshot_xmax(pg_current_snapshot())::text::int8 & 4294967295,
+    CASE WHEN $1::int8 = 0 THEN 0 ELSE (
+        SELECT count(*) FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid LEFT JOIN pg_prepared_xacts p ON p.transaction = l.transactionid
+        WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted
+            AND coalesce(a.datname, p.database, current_database()) = current_database()
+            AND (l.transactionid::text::int8 - $1) & 4294967295 >= 2147483648) END
+FROM @.pawl_gate g;
+
+-- name: dump_range
+SELECT looked, last, more FROM @.pawl_dump_range($1, $2, $3);
+
+-- name: dump_counts
+SELECT s.state::int8, count(*), (sum((s.id & 2147483647) * 1812433253 + (s.id >> 31) * 69069) % 18446744073709551616)::text
+FROM (SELECT id, state FROM @.pawl_live WHERE id > $1 AND id <= $2
+      UNION ALL SELECT id, 3::int2 FROM @.pawl_leased WHERE id > $1 AND id <= $2
+      UNION ALL SELECT id, state FROM @.pawl_done WHERE id > $1 AND id <= $2
+      UNION ALL SELECT id, state FROM @.pawl_failed WHERE id > $1 AND id <= $2) s
+GROUP BY 1;
+
+-- name: dump_tasks
+SELECT * FROM @.pawl_dump_tasks($1, $2, $3, $4);
+
+-- name: dump_attempts
+SELECT a.task_id, a.number, a.outcome, a.started_us, a.finished_us, a.fence, n.name, a.log_lines, a.code, a.error
+FROM @.pawl_attempt a LEFT JOIN @.pawl_node n ON n.id = a.node WHERE a.task_id = ANY ($1::int8[]) ORDER BY a.task_id, a.number;
+
+-- name: dump_logs
+SELECT task_id, number, at_us, text FROM @.pawl_runlog WHERE task_id = ANY ($1::int8[]) ORDER BY task_id, number;
+
+-- name: dump_changes
+SELECT a.task_id, a.number, a.at_us, a.from_state, a.to_state, a.fence, n.name, a.detail
+FROM @.pawl_audit a LEFT JOIN @.pawl_node n ON n.id = a.node WHERE a.task_id = ANY ($1::int8[]) ORDER BY a.task_id, a.number;
+
+-- name: dump_minutes
+SELECT r.minute, q.text, t.text, r.outcome::int4, sum(r.count)::int8, @.pawl_histogram_total(r.wait)::text, @.pawl_histogram_total(r.run)::text
+FROM @.pawl_rollup r JOIN @.pawl_name q ON q.id = r.queue_id JOIN @.pawl_name t ON t.id = r.type_id
+WHERE r.minute > $1 AND r.minute <= (SELECT max(m.minute) FROM (SELECT minute FROM @.pawl_rollup WHERE minute > $1 ORDER BY minute LIMIT $2) m)
+GROUP BY 1, 2, 3, 4 ORDER BY 1;
+
+-- name: dump_acts
+SELECT id, at_us, who, action, task_id, detail FROM @.pawl_oplog WHERE id > $1 ORDER BY id LIMIT $2;
+
+-- name: dump_queues
+SELECT n.text, coalesce(q.paused, false) FROM (SELECT queue_id FROM @.pawl_queue UNION SELECT queue_id FROM @.pawl_count) x
+JOIN @.pawl_name n ON n.id = x.queue_id LEFT JOIN @.pawl_queue q ON q.queue_id = x.queue_id ORDER BY 1;
+
+-- name: dump_numbers
+SELECT number, ceiling_ms FROM @.pawl_number WHERE ceiling_ms > 0
+UNION ALL SELECT 0, ((last_value >> 12) << 22) | (last_value & 4095) FROM @.pawl_drawn
+UNION ALL SELECT -1, value::int8 FROM @.pawl_meta WHERE key = 'audit_cut_us';
+
+-- name: load
+SELECT stale, present::text, taken::text, held::text FROM @.pawl_load(
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28,
+    $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45, $46, $47, $48, $49, $50, $51, $52, $53, $54,
+    $55, $56, $57, $58, $59, $60, $61, $62, $63, $64, $65, $66, $67, $68, $69, $70, $71, $72, $73, $74, $75, $76, $77, $78);
+
+-- name: load_minutes
+SELECT @.pawl_load_minutes($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
+
+-- name: load_acts
+SELECT @.pawl_load_acts($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+
+-- name: load_settings
+SELECT @.pawl_load_settings($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# Tasks as text: what is written comes back the same; what is cut, bad or taken is noticed.
+. "$(dirname "$0")/lib.sh"
+
+copy=sqlite:$dir/copy.db
+
+# ---- a store with something of everything
+pawl enqueue --type ok --payload '{"n": 1,  "text": "é\u0000\n"}' --headers 'a: b' --created-by ann --priority -7 >/dev/null
+head -c 300 /dev/urandom >bytes
+pawl enqueue --type ok --payload-file bytes --content-type application/octet-stream --tenant acme --key 'k "1"' >/dev/null
+bad=$(pawl enqueue --type bad --max-attempts 2)
+pawl work --once --type ok -- cat >/dev/null
+pawl work --once --type bad --retry-delay 1ms -- sh -c 'echo "some trouble" >&2; exit 3' >/dev/null 2>&1
+until_true test "$(pawl tasks show "$bad" --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["state"])')" != leased
+pawl work --once --type bad --retry-delay 1ms -- false >/dev/null 2>&1
+pawl enqueue --type ok --delay 1h --key later >/dev/null
+gone=$(pawl enqueue --type ok --delay 1h)
+pawl tasks cancel "$gone" >/dev/null
+
+# ---- there and back
+exits "export" 0 pawl export
+printf '%s\n' "$out" >all.ndjson
+is "a header" "$(json "$(head -n 1 all.ndjson)" 'd["pawl_export"], d["pawl"]')" "(1, '$(pawl version | grep -Eo '[0-9.]+$')')"
+is "an end" "$(json "$(tail -n 1 all.ndjson)" 'd["pawl_end"], d["tasks"]')" "(True, 5)"
+is "a line for each task" "$(wc -l <all.ndjson)" 7
+exits "import" 0 pawl import all.ndjson --store "$copy"
+like "all of them" "$out" "^imported 5 tasks; 0 were there already, 0 bad"
+is "the same" "$(pawl export --store "$copy" | sed 1d)" "$(sed 1d all.ndjson)"
+is "as people see them" "$(pawl tasks show "$bad" --log --audit --json --store "$copy" | grep -v '"node"')" \
+    "$(pawl tasks show "$bad" --log --audit --json | grep -v '"node"')"
+exits "again" 0 pawl import all.ndjson --store "$copy" --json
+is "changes nothing" "$(json "$out" 'd["created"], d["present"], d["bad"], d["whole"]')" "(0, 5, 0, True)"
+exits "through a pipe" 0 bash -c "'$PAWL_BIN' export | '$PAWL_BIN' import - --store sqlite:$dir/piped.db"
+is "the same there" "$(pawl export --store "sqlite:$dir/piped.db" | sed 1d)" "$(sed 1d all.ndjson)"
+
+# ---- parts of it
+exits "by states" 0 pawl export --states failed,cancelled
+is "two" "$(json "$(tail -n 1 <<<"$out")" 'd["tasks"]')" 2
+exits "a state that is none" 2 pawl export --states running,broken
+like "names it" "$err" "is not a state"
+exits "to a file" 0 pawl export --output file.ndjson
+is "with the same tasks" "$(sed 1d file.ndjson)" "$(sed 1d all.ndjson)"
+exits "which must not exist" 4 pawl export --output file.ndjson
+exits "from nowhere" 3 pawl export --store "sqlite:$dir/none.db"
+
+# ---- new ids
+exits "with new ids" 0 pawl import all.ndjson --new-ids --store "sqlite:$dir/new.db"
+is "five others" "$(pawl export --store "sqlite:$dir/new.db" | grep -c '"id"')" 5
+is "none of them the same" "$(pawl export --store "sqlite:$dir/new.db" | grep -Eo '"id":"[^"]*"' | grep -cFf - all.ndjson)" 0
+exits "twice, the live key is taken" 2 pawl import all.ndjson --new-ids --store "sqlite:$dir/new.db"
+like "says which line" "$err" "^pawl: line [0-9]+: its key is that of a live task"
+like "and stores the others" "$out" "^imported 4 tasks"
+
+# ---- what is not whole
+head -n 4 all.ndjson >cut.ndjson
+exits "a cut file" 4 pawl import cut.ndjson --store "sqlite:$dir/cut.db"
+like "nothing is stored" "$err" "is cut: its last line is missing; nothing was stored"
+exits "unless told" 0 pawl import cut.ndjson --cut --store "sqlite:$dir/cut.db"
+like "then what is there" "$out" "^imported 3 tasks"
+exits "a cut pipe" 4 bash -c "cat cut.ndjson | '$PAWL_BIN' import - --store sqlite:$dir/cut2.db"
+like "says so at the end" "$err" "the input is cut"
+sed 3d all.ndjson >short.ndjson
+exits "a line is missing" 4 pawl import short.ndjson --store "sqlite:$dir/short.db"
+like "is noticed" "$err" "the input has 4 tasks, and its end says 5"
+cat all.ndjson all.ndjson >double.ndjson
+exits "something behind the end" 2 pawl import double.ndjson --store "sqlite:$dir/double.db"
+: >empty.ndjson
+exits "nothing" 2 pawl import empty.ndjson --cut --store "sqlite:$dir/empty.db"
+exits "no such file" 3 pawl import nowhere.ndjson
+printf '{"type":"ok"}\n' >tasks.ndjson
+exits "not an export" 2 pawl import tasks.ndjson --cut --store "sqlite:$dir/other.db"
+like "says what is missing" "$err" "first line must be the header"
+sed '1s/"pawl_export":1/"pawl_export":2/' all.ndjson >newer.ndjson
+exits "a newer format" 2 pawl import newer.ndjson --store "sqlite:$dir/other.db"
+like "asks for an update" "$err" "format 2.*update this program"
+
+# ---- bad lines
+line() { head -n 1 all.ndjson; printf '%s\n' "$1"; tail -n 1 all.ndjson; }
+number=0
+while IFS='|' read -r text why; do
+    number=$((number + 1))
+    line "$text" >bad.ndjson
+    exits "bad line $number" 2 pawl import bad.ndjson --store "sqlite:$dir/bad.db"
+    like "line 2: $why" "$err" "^pawl: line 2: .*$why"
+done <<'BAD'
+{|not JSON
+[]|a task is a JSON object
+{"id":"06VZNRCK80001","queue":"q","state":"pending","created_us":1}|"type" is missing
+{"id":"06VZNRCK80001","type":"t","state":"pending","created_us":1}|"queue" is missing
+{"id":"06VZNRCK80001","type":"t","queue":"q","created_us":1}|"state" is missing
+{"type":"t","queue":"q","state":"pending","created_us":1}|"id" is missing
+{"id":"U","type":"t","queue":"q","state":"pending","created_us":1}|"id" is not a task id
+{"id":"06VZNRCK80001","type":"t","queue":"q","state":"pending"}|"created_us" is missing
+{"id":"06VZNRCK80001","type":"t","queue":"q","state":"done","created_us":1}|"state" is not a word
+{"id":"06VZNRCK80001","type":"t","queue":"q","state":"succeeded","created_us":1}|"finished_us" must be there
+{"id":"06VZNRCK80001","type":"t","queue":"q","state":"pending","created_us":1,"priority":40000}|"priority" must be a whole number
+{"id":"06VZNRCK80001","type":"t","queue":"q","state":"pending","created_us":1,"payload_base64":"%"}|"payload" is not base64
+{"id":"06VZNRCK80001","type":"t","queue":"q","state":"pending","created_us":1,"colour":1}|"colour" is not a member
+{"id":"06VZNRCK80001","type":"t","queue":"q","state":"pending","created_us":1,"attempts":[{"number":0}]}|"number" must be a whole number
+{"id":"06VZNRCK80001","type":"t\u0001","queue":"q","state":"pending","created_us":1}|"type"
+BAD
+is "none was stored" "$(pawl export --store "sqlite:$dir/bad.db" | wc -l)" 2

@@ -1,0 +1,43 @@
+/* One line of an export. What is taken for a task can be written, read again and is the same then. */
+#include "runtime/record.h"
+#include "base/alloc.h"
+#include "fuzz/fuzz.h"
+#include <string.h>
+
+static void write_record(const pawl_record *r, buf *out)
+{
+    json_writer w;
+    jsonw_init(&w, out, false);
+    record_write(&w, r);
+    HOLDS(!out->failed);
+}
+
+static bool read_record(pawl_bytes text, pawl_record *r, pawl_arena *arena)
+{
+    pawl_error why = {0};
+    if (!json_valid(text, NULL, NULL)) return false;
+    bool good = record_read(json_parse(text), r, arena, &why);
+    if (!good) HOLDS(why.message[0] && why.status);
+    return good;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    pawl_arena *arena = arena_new(alloc_default(), 64 << 20);
+    pawl_record r, same;
+    buf once, twice;
+    buf_init(&once, alloc_default(), 64 << 20);
+    buf_init(&twice, alloc_default(), 64 << 20);
+    if (arena && read_record((pawl_bytes){(const char *)data, size}, &r, arena)) {
+        HOLDS(r.body.id > 0 && r.body.type && r.body.queue && r.state && r.body.created_us > 0);
+        write_record(&r, &once);
+        HOLDS(read_record((pawl_bytes){once.data, once.len}, &same, arena));
+        write_record(&same, &twice);
+        HOLDS(once.len == twice.len && memcmp(once.data, twice.data, once.len) == 0);
+        HOLDS(!memchr(once.data, '\n', once.len));
+    }
+    buf_done(&once);
+    buf_done(&twice);
+    arena_free(arena);
+    return 0;
+}
