@@ -605,6 +605,7 @@ typedef struct pawl_store_type {
     const char *scheme; /* of its URLs: "sqlite" */
     bool blocking;      /* calls wait for a disk or a network: the engine makes them on threads of their own */
     bool durable;       /* what was answered OK survives the process */
+    bool limits;        /* it keeps rate limits; else LIMIT and RESERVE are REFUSED and nothing is ever limited by it */
     int lanes;          /* batches that may be under way at once; at least 1 */
 
     /* Opens, creates or migrates. Before: nothing. After OK: every other callback may be called. */

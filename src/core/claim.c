@@ -290,11 +290,11 @@ static void take(core *c, pawl_claimed *got)
     t->suspect = got->suspect;
     t->solo = got->solo;
     throttle_told told = {.limited = got->limited,
-                      .slot_us = got->run_at_us,
-                      .until_us = got->until_us,
-                      .epoch = got->epoch,
-                      .sent_us = c->claim.sent_us,
-                      .store_now_us = c->claim.u.claim.news.store_now_us};
+                          .slot_us = got->run_at_us,
+                          .until_us = got->until_us,
+                          .epoch = got->epoch,
+                          .sent_us = c->claim.sent_us,
+                          .store_now_us = c->claim.u.claim.news.store_now_us};
     run_adopt(c, t, c->want_queue[got->want], &told);
 }
 

@@ -146,7 +146,12 @@ typedef enum core_settled {
 
 typedef enum core_task_state { CORE_READY = 1, CORE_PARKED, CORE_STARTING, CORE_RUNNING, CORE_ENDED } core_task_state;
 
-typedef enum core_throttle { THROTTLE_NONE, THROTTLE_SHARED, THROTTLE_LOCAL, THROTTLE_OWN } core_throttle; /* who limits its starts */
+typedef enum core_throttle {
+    THROTTLE_NONE,
+    THROTTLE_SHARED,
+    THROTTLE_LOCAL,
+    THROTTLE_OWN
+} core_throttle; /* who limits its starts */
 
 typedef struct core_task {
     map_node by_id;

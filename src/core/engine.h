@@ -285,10 +285,10 @@ void claim_news(core *c, const pawl_news *news);
 
 /* run.c */
 struct throttle_told;
-core_task *run_take(core *c);                                                   /* a promised task struct */
-bool run_promise(core *c, int count);                                           /* make sure that so many more can be taken */
+core_task *run_take(core *c);                                                       /* a promised task struct */
+bool run_promise(core *c, int count);                                               /* make sure that so many more can be taken */
 void run_adopt(core *c, core_task *t, int queue, const struct throttle_told *told); /* a lease is ours: READY */
-void run_ready(core *c);                                                        /* start what can start */
+void run_ready(core *c);                                                            /* start what can start */
 void run_op_answered(core *c, core_task *t, int64_t sent_us, int64_t store_now_us);
 void run_stop(core *c, core_task *t, pawl_stop_reason reason);
 void run_cancel(core *c, core_task *t);    /* its cancel was asked */
@@ -316,7 +316,7 @@ bool throttle_prepare(core *c);
 bool throttle_register(core *c); /* stores the handlers' limits before anything is claimed; false: no memory */
 void throttle_limit_stored(core *c, const pawl_op *op);
 void throttle_adopt(core *c, core_task *t, const throttle_told *told);
-bool throttle_admits(core *c, core_task *t);         /* a worker is free: may it start? If not, it is parked, or on its way back */
+bool throttle_admits(core *c, core_task *t); /* a worker is free: may it start? If not, it is parked, or on its way back */
 bool throttle_admits_started(core *c, core_task *t); /* the same, after its START */
 void throttle_timer(core *c, core_task *t);
 void throttle_reserved(core *c, core_task *t, int64_t sent_us, int64_t store_now_us);

@@ -146,11 +146,11 @@ void core_give_up(core *c, core_time now, core_request *r)
 static void adopt(core *c, pawl_op *op, int queue, int64_t sent_us, int64_t store_now_us)
 {
     throttle_told told = {.limited = op->u.insert.body->rate_key.len > 0 && op->out_until_us != INT64_MAX,
-                      .slot_us = op->out_run_at_us,
-                      .until_us = op->out_until_us,
-                      .epoch = op->out_epoch,
-                      .sent_us = sent_us,
-                      .store_now_us = store_now_us};
+                          .slot_us = op->out_run_at_us,
+                          .until_us = op->out_until_us,
+                          .epoch = op->out_epoch,
+                          .sent_us = sent_us,
+                          .store_now_us = store_now_us};
     core_task *t = run_take(c);
     t->body = op->u.insert.body;
     op->u.insert.body = NULL;

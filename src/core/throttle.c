@@ -297,11 +297,11 @@ static void moved(core *c, core_task *t, int64_t store_now_us)
 void throttle_reserved(core *c, core_task *t, int64_t sent_us, int64_t store_now_us)
 {
     throttle_told told = {.limited = true,
-                      .slot_us = t->op.out_run_at_us,
-                      .until_us = t->op.out_until_us,
-                      .epoch = t->op.out_epoch,
-                      .sent_us = sent_us,
-                      .store_now_us = store_now_us};
+                          .slot_us = t->op.out_run_at_us,
+                          .until_us = t->op.out_until_us,
+                          .epoch = t->op.out_epoch,
+                          .sent_us = sent_us,
+                          .store_now_us = store_now_us};
     queue *q = &c->queues[t->queue];
     q->reserving--;
     set_slot(c, t, &told);

@@ -351,7 +351,8 @@ pawl_status config_handler(runtime *rt, const pawl_handler *handler, pawl_error 
     pawl_status status = check_handler(handler, err);
     if (status) return status;
     loop_enter(rt, -1);
-    status = atomic_load(&rt->frozen) ? frozen("handlers", err) : add_handler(rt, handler, err);
+    if (handler->rate.permits && handler->rate_scope == PAWL_RATE_SHARED) status = limits_kept(rt, err);
+    if (!status) status = atomic_load(&rt->frozen) ? frozen("handlers", err) : add_handler(rt, handler, err);
     loop_leave(rt);
     return status;
 }

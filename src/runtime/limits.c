@@ -9,9 +9,18 @@
 
 static pawl_status no_memory(pawl_error *err) { return err_set(err, PAWL_NO_MEMORY, "could not take the call: out of memory"); }
 
-static pawl_status check_scope(const char *type, pawl_bytes key, pawl_error *err)
+pawl_status limits_kept(const runtime *rt, pawl_error *err)
 {
-    pawl_status status = valid_name(type, "type", err);
+    if (rt->store->type->limits) return PAWL_OK;
+    return err_set(err, PAWL_UNSUPPORTED,
+                   "the store %s cannot keep rate limits yet: use limits of the scope PAWL_RATE_LOCAL, or another store",
+                   rt->url);
+}
+
+static pawl_status check_scope(const runtime *rt, const char *type, pawl_bytes key, pawl_error *err)
+{
+    pawl_status status = limits_kept(rt, err);
+    if (!status) status = valid_name(type, "type", err);
     if (!status && strcmp(type, "*") == 0) status = err_set(err, PAWL_INVALID, "\"*\" is no type: name the one to be limited");
     return status ? status : valid_rate_key(key, err);
 }
@@ -62,7 +71,7 @@ static pawl_status put(runtime *rt, const change *c, pawl_error *err)
 
 pawl_status limits_set(runtime *rt, const char *type, pawl_bytes key, const pawl_rate *r, const char *by, pawl_error *err)
 {
-    pawl_status status = check_scope(type, key, err);
+    pawl_status status = check_scope(rt, type, key, err);
     if (!status && r->permits != 0) status = limits_check(r, type, err);
     return status ? status : put(rt, &(change){.type = type, .key = key, .rate = *r, .by = by}, err);
 }
@@ -83,7 +92,7 @@ static pawl_status find(runtime *rt, const char *type, pawl_bytes key, pawl_rate
 pawl_status limits_pause(runtime *rt, const char *type, pawl_bytes key, bool pause, const char *by, pawl_error *err)
 {
     change c = {.type = type, .key = key, .paused = pause, .by = by};
-    pawl_status status = check_scope(type, key, err);
+    pawl_status status = check_scope(rt, type, key, err);
     if (!status) status = find(rt, type, key, &c.rate, err);
     return status ? status : put(rt, &c, err);
 }

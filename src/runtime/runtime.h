@@ -343,6 +343,7 @@ pawl_status ops_single(runtime *rt, pawl_op_kind kind, pawl_id id, const char *b
 
 /* limits.c */
 pawl_status limits_check(const pawl_rate *rate, const char *type, pawl_error *err);
+pawl_status limits_kept(const runtime *rt, pawl_error *err); /* UNSUPPORTED: not by this store */
 pawl_status limits_set(runtime *rt, const char *type, pawl_bytes key, const pawl_rate *rate, const char *by, pawl_error *err);
 pawl_status limits_pause(runtime *rt, const char *type, pawl_bytes key, bool pause, const char *by, pawl_error *err);
 pawl_status limits_get(runtime *rt, const pawl_limit_filter *filter, pawl_limits **out, pawl_error *err);

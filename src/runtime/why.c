@@ -162,7 +162,8 @@ static bool full(facts *f)
 
 static void explain(facts *f)
 {
-    if (finished(f) || leased(f) || moved(f) || waiting(f) || paused(f) || throttled(f) || not_yet(f) || nobody(f) || full(f)) return;
+    if (finished(f) || leased(f) || moved(f) || waiting(f) || paused(f) || throttled(f) || not_yet(f) || nobody(f) || full(f))
+        return;
     SAY(f, "It is due and a node will start it at any moment.");
     is(f, "starting", 0);
 }
@@ -194,7 +195,7 @@ pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_e
     pawl_status status = arena ? look_get(rt, id, &info, err) : err_set(err, PAWL_NO_MEMORY, "could not look: out of memory");
     if (!status) status = look_stats(rt, 0, &stats, err);
     if (!status) status = look_read(rt, &nodes, arena, err);
-    if (!status && info->rate_key.len > 0)
+    if (!status && info->rate_key.len > 0 && rt->store->type->limits)
         status = limits_get(rt, &(pawl_limit_filter){.type = info->type, .key = info->rate_key, .limit = 1}, &limits, err);
     if (!status) {
         explain(&(facts){.rt = rt,

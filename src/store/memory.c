@@ -40,7 +40,7 @@ static void init_maps(mem *m)
 
 static void init_lists(mem *m)
 {
-    list *lists[] = {&m->handles,     &m->queue_list, &m->node_list,  &m->holding,  &m->rows_by_age,
+    list *lists[] = {&m->handles,     &m->queue_list, &m->node_list,  &m->holding,    &m->rows_by_age,
                      &m->logs_by_age, &m->operators,  &m->limit_list, &m->budget_list};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) list_init(lists[i]);
 }
@@ -386,6 +386,7 @@ const pawl_store_type store_memory_type = {
     .scheme = "memory",
     .blocking = false,
     .durable = false,
+    .limits = true,
     .lanes = 1,
     .open = memory_open,
     .close = memory_close,

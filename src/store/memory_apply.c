@@ -72,7 +72,8 @@ static taken take_slot(change *c, mem_prep *p, const mem_task *t, bool leased)
     taken k = {.now = true, .slot.until_us = INT64_MAX};
     const mem_limit *l = p->budget ? mem_limit_of(c->m, t->body->type, t->body->rate_key) : NULL;
     if (!l || t->run_at_us > c->now_us) return k;
-    budget_answer answer = mem_budget_take(c->m, p->budget, l, c->now_us, &(budget_ask){.id = t->id, .ahead_only = !leased}, &k.slot);
+    budget_answer answer =
+        mem_budget_take(c->m, p->budget, l, c->now_us, &(budget_ask){.id = t->id, .ahead_only = !leased}, &k.slot);
     k.now = answer == BUDGET_NOW;
     k.has = answer == BUDGET_LATER;
     return k;

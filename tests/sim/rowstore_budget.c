@@ -133,8 +133,8 @@ bool rowstore_take(tx *t, const pawl_body *body, bool leased, row_taken *out)
     *out = (row_taken){.slot.until_us = INT64_MAX};
     if (!limit_of(t, body->type, body->rate_key, &l, &free)) return true;
     row *gate = gate_row_of(t, body->type, body->rate_key);
-    budget_answer answer =
-        budget_take(&rowtx_write(t, gate)->gate.row, &l, t->now_us, &(budget_ask){.id = body->id, .ahead_only = !leased}, &out->slot);
+    budget_answer answer = budget_take(&rowtx_write(t, gate)->gate.row, &l, t->now_us,
+                                       &(budget_ask){.id = body->id, .ahead_only = !leased}, &out->slot);
     if (answer == BUDGET_LATER) out->gate = gate;
     return answer == BUDGET_NOW;
 }
@@ -150,7 +150,8 @@ void rowstore_give_back(tx *t, row *r)
     d->task.gate = NULL;
     if (!limit_of(t, d->task.body->type, key, &l, &free)) return;
     row *gate = gate_row_of(t, d->task.body->type, key);
-    if (rowtx_holds(t, gate)) budget_give_back(&rowtx_write(t, gate)->gate.row, &l, t->now_us, r->id, good ? d->task.run_at_us : 0);
+    if (rowtx_holds(t, gate))
+        budget_give_back(&rowtx_write(t, gate)->gate.row, &l, t->now_us, r->id, good ? d->task.run_at_us : 0);
 }
 
 static bool same_budget(const pawl_body *a, const pawl_body *b)

@@ -53,7 +53,7 @@ typedef struct sqlite_store {
     int64_t open_version;         /* data_version of the writer after opening */
     _Atomic int64_t seen_version; /* and since, for watch_check while the writer is busy */
     pawl_id audit_walk;           /* where the sweep of old trails goes on */
-    int64_t budget_walk;            /* and that of idle quotas */
+    int64_t budget_walk;          /* and that of idle quotas */
     int gate;                     /* its mode; -1: to be read anew */
 
     reader readers[READERS];
@@ -75,9 +75,9 @@ typedef struct tx {
     pawl_id last_id;  /* the last id that the store drew itself; 0: not looked at yet */
     int gate;         /* pawl_gate_mode */
     bool id_drawn;
-    int limits;             /* 1: there are rate limits, -1: there are none, 0: not looked yet */
-    int64_t limit_type;     /* the type last asked about, */
-    bool limit_found;       /* and whether it is limited */
+    int limits;           /* 1: there are rate limits, -1: there are none, 0: not looked yet */
+    int64_t limit_type;   /* the type last asked about, */
+    bool limit_found;     /* and whether it is limited */
     struct quota *quotas; /* read so far; see quota.c */
 } tx;
 

@@ -133,7 +133,7 @@ static void answer(pawl_op *op, const task_row *row)
 }
 
 typedef struct taken { /* what an insert took of a quota */
-    quota *b;         /* NULL: nothing limits it, or not yet */
+    quota *b;          /* NULL: nothing limits it, or not yet */
     bool now, has;     /* it may start at once; it has a slot ahead */
     budget_slot slot;
     budget_row before;

@@ -21,7 +21,7 @@ typedef struct slotted {
     size_t key_len;
 } slotted;
 
-bool quota_limited(tx *t, int64_t type_id);               /* the type, or some key of it, has a limit */
+bool quota_limited(tx *t, int64_t type_id);              /* the type, or some key of it, has a limit */
 quota *quota_of(tx *t, int64_t type_id, pawl_bytes key); /* NULL: no limit, or the transaction has failed */
 budget_answer quota_take(tx *t, quota *b, const budget_ask *ask, budget_slot *out);
 void quota_give_back(tx *t, const task_row *row); /* the task ends or changes before it started: its slot, if any */

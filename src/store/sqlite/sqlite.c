@@ -249,6 +249,7 @@ const pawl_store_type store_sqlite_type = {
     .scheme = "sqlite",
     .blocking = true,
     .durable = true,
+    .limits = true,
     .lanes = 1,
     .open = sqlite_open,
     .close = sqlite_close,
