@@ -1,6 +1,6 @@
 /* node NAME STORE HISTORY [lease_ms=N] [workers=N] [serve=0] [shared=1] [hold=1] [load=SEED] [migrate=1]
  *
- * STORE is the URL of a PostgreSQL store or the path of a SQLite file. With migrate=1 applies what migrations there are. Opens the
+ * STORE is the URL of a store on a server or the path of a SQLite file. With migrate=1 applies what migrations there are. Opens the
  * store, starts unless serve=0, says `started`, and then does what it is told on standard input, a command per line:
  *
  *     dispatch TYPE [DELAY_MS]      foreign TYPE [DELAY_MS]      drain SECONDS      dump
@@ -77,7 +77,7 @@ static pawl_status open_store(const pawl_options *options, pawl **engine, pawl_e
 static pawl_status open_engine(node *n, const char *path, pawl_error *err)
 {
     char url[512];
-    snprintf(url, sizeof url, "%s%s", strncmp(path, "postgres", 8) == 0 ? "" : "sqlite:", path);
+    snprintf(url, sizeof url, "%s%s", strstr(path, "://") ? "" : "sqlite:", path);
     pawl_options options = {.store = url,
                             .name = n->name,
                             .shared_file = n->shared,

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Lost answers and cut networks between a node and PostgreSQL: nothing is inserted twice, no outcome is lost, and there is no
-lease that nobody runs."""
+"""Lost answers and cut networks between a node and its server: nothing is inserted twice, no outcome is lost, and there is no
+lease that nobody runs.
+
+    server_cut.py KIND [SCENE ...]
+"""
 
 import contextlib
-import sys
 
-import pg_gate
-import pg_server
 import proc
+import servers
 
 LEASE_MS = 1500
 
@@ -51,7 +52,7 @@ def check_once(scene, node, task, attempts=1):
 def insert(scene):
     sender = scene.start("sender", True, serve=0)
     dispatch(sender)  # it has its ids and its receipts
-    scene.gate.lose_answer("pawl_apply")
+    scene.gate.lose_answer("apply")
     task = dispatch(sender)
     scene.gate.expect_lost()
     check(task["outcome"] == "created", f"the answer came as {task}")
@@ -66,7 +67,7 @@ def insert(scene):
 def born_leased(scene):
     node = scene.start("alone", True)
     node.expect(e="end", id=dispatch(node)["id"])
-    scene.gate.lose_answer("pawl_apply")
+    scene.gate.lose_answer("apply")
     task = dispatch(node)
     scene.gate.expect_lost()
     node.expect(e="end", id=task["id"], outcome="succeeded")
@@ -79,7 +80,7 @@ def finish(scene):
     node = scene.start("alone", True, hold=1)
     task = dispatch(node, "nap")
     node.expect(e="start", id=task["id"])
-    scene.gate.lose_answer("pawl_apply")
+    scene.gate.lose_answer("apply")
     scene.gate.expect_lost()
     end = node.expect(e="end", id=task["id"], outcome="succeeded")
     check_once(scene, node, task)
@@ -93,7 +94,7 @@ def finish(scene):
 def claim(scene):
     runner = scene.start("runner", True)
     sender = scene.start("sender", False, serve=0)
-    scene.gate.lose_answer("pawl_claim")
+    scene.gate.lose_answer("claim")
     task = dispatch(sender)
     scene.gate.expect_lost()
     start = runner.expect(e="start", id=task["id"])
@@ -152,11 +153,11 @@ def answers(scene):
 
 def frozen(scene):
     """Connections that fell silent: the node renews on a new one before its lease is over, and its task stays its own."""
-    node = scene.start("silent", True, hold=1, lease_ms=2 * LEASE_MS)
+    node = scene.start("silent", True, hold=1, lease_ms=3 * LEASE_MS)
     task = dispatch(node, "hold")
     node.expect(e="start", id=task["id"])
     heir = scene.start("heir", False)
-    scene.gate.expect_passed("pawl_renew", 2)  # the connection for that is there
+    scene.gate.expect_passed("renew", 2)  # the connection for that is there
     scene.gate.freeze()
     lost = node.wait(4 * LEASE_MS / 1000, e="told", id=task["id"])
     check(not lost, f"the node lost its lease although the server could be reached: {lost}")
@@ -168,23 +169,30 @@ def frozen(scene):
     heir.close()
 
 
+def scenes(kind):
+    """Where a transaction takes two messages, no outcome comes through without an answer."""
+    both = ("to_server", "to_client")
+    return [("the answer of an insert lost", insert), ("the answer of an insert with a lease lost", born_leased),
+            ("the answer of a finish lost", finish), ("the answer of a claim lost", claim),
+            ("cut off, connections broken", network, both, True), ("held back in both directions", network, both, False),
+            ("requests held back", network, ("to_server",), False),
+            ("answers held back", answers) if kind == "postgres" else ("answers held back", network, ("to_client",), False),
+            ("connections fallen silent", frozen)]
+
+
 def play(title, server, scene, *args):
-    with proc.nodes() as nodes, contextlib.closing(pg_gate.Gate(server.where)) as gate:
+    with proc.nodes() as nodes, contextlib.closing(server.gate()) as gate:
         print(f"{title}: {scene(Scene(nodes, server, gate), *args) or 'well'}", flush=True)
 
 
 def main():
-    wanted = sys.argv[1:]
-    scenes = [("the answer of an insert lost", insert), ("the answer of an insert with a lease lost", born_leased),
-              ("the answer of a finish lost", finish), ("the answer of a claim lost", claim),
-              ("cut off, connections broken", network, ("to_server", "to_client"), True),
-              ("held back in both directions", network, ("to_server", "to_client"), False),
-              ("requests held back", network, ("to_server",), False), ("answers held back", answers),
-              ("connections fallen silent", frozen)]
-    with pg_server.nodes() as (_, server):
-        for title, scene, *args in scenes:
-            if not wanted or scene.__name__ in wanted:
-                play(title, server, scene, *args)
+    parser = servers.parser(__doc__)
+    parser.add_argument("scenes", nargs="*", help="names of functions; all of them by default")
+    args = parser.parse_args()
+    with servers.nodes(args.kind) as (_, server):
+        for title, scene, *more in scenes(args.kind):
+            if not args.scenes or scene.__name__ in args.scenes:
+                play(title, server, scene, *more)
 
 
 if __name__ == "__main__":

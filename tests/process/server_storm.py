@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""Nothing acknowledged is lost on one PostgreSQL: nodes dispatch and run tasks, and meanwhile a random one is killed every
-second, others are stopped for longer than their lease, all sessions are ended twice a second, and the server itself is
-restarted at once, without a shutdown, and later killed.
+"""Nothing acknowledged is lost on one server: nodes dispatch and run tasks, and meanwhile a random one is killed every second,
+others are stopped for longer than their lease, all sessions are ended twice a second, and the server itself is restarted under
+them, and later killed.
 
-    pg_storm.py [--seconds N] [--nodes N] [--seed N]
+    server_storm.py KIND [--seconds N] [--nodes N] [--seed N]
 
 One node is never hit: it must come through all of it by itself. In the end one more is killed, the others may end, and a clean
 node works off what is left and tells what is there; history.py then judges. No task may have been taken from a node that lived
 all the time.
 """
 
-import argparse
 import os
 import random
 import sys
@@ -19,8 +18,8 @@ import time
 
 import history
 import kill_loop
-import pg_server
 import proc
+import servers
 
 LEASE_MS = 1000
 
@@ -43,12 +42,12 @@ class Storm(kill_loop.Loop):
 
     def end_sessions(self):
         while not self.over.wait(0.5):
-            self.ended_sessions += int(self.server.terminate_sessions() or 0)
+            self.ended_sessions += self.server.end_sessions()
 
     def break_server(self, seconds):
         try:
             if not self.over.wait(seconds / 3):
-                self.server.control("restart", "-m", "immediate")
+                self.server.restart()
                 self.outages += 1
             if not self.over.wait(seconds / 3):
                 self.server.kill()
@@ -103,13 +102,13 @@ def living_rescued(checker):
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    parser = servers.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
     args = parser.parse_args()
     print(f"seed {args.seed}", flush=True)
-    with pg_server.nodes() as (found, server):
+    with servers.nodes(args.kind) as (found, server):
         storm = Storm(found, server, random.Random(args.seed))
         storm.storm(args.nodes, args.seconds)
         storm.calm(args.nodes)

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""How soon others go on with a node's tasks on PostgreSQL: after a kill within its lease and two seconds, after a clean stop at
+"""How soon others go on with a node's tasks on a server: after a kill within its lease and two seconds, after a clean stop at
 once. And that nobody loses anything by an outage of the server that outlasts all leases: the nodes come back by themselves,
-what ended meanwhile is accepted, and nobody is rescued."""
+what ended meanwhile is accepted, and nobody is rescued.
+
+    server_takeover.py KIND
+"""
 
 import time
 
-import pg_server
 import proc
+import servers
 
 LEASE_MS = 2000
 ALSO_MS = 2000 * proc.FACTOR
@@ -71,12 +74,12 @@ def after_outage(nodes, server):
     for name in ("patient0", "patient1", "patient2"):
         all_nodes.append(nodes.start(name, hold=1, workers=2, lease_ms=LEASE_MS))
         held[name] = hold_tasks(all_nodes[-1], 2)
-    server.control("stop", "-m", "immediate")
+    server.stop()
     for node in all_nodes:  # past its own deadline a node tells its runs, which return
         for task in held[node.name]:
             node.expect(e="return", id=task)
     time.sleep(2 * LEASE_MS / 1000)  # the length of the outage is what is tested
-    server.control("start")
+    server.start()
     for node in all_nodes:
         for task in held[node.name]:
             node.expect(e="end", id=task, outcome="succeeded")
@@ -90,8 +93,13 @@ def after_outage(nodes, server):
     print("after an outage of more than three leases: all outcomes accepted, nobody rescued")
 
 
-with pg_server.nodes() as (found, pg):
-    after_kill(found, 0)
-    after_stop(found)
-    after_outage(found, pg)
-    after_kill(found, 1)
+def main():
+    with servers.nodes(servers.parser(__doc__).parse_args().kind) as (nodes, server):
+        after_kill(nodes, 0)
+        after_stop(nodes)
+        after_outage(nodes, server)
+        after_kill(nodes, 1)
+
+
+if __name__ == "__main__":
+    main()
