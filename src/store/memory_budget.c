@@ -238,6 +238,7 @@ static void describe(const mem *m, const mem_scope *s, int64_t now_us, pawl_limi
 {
     const mem_limit *own = limit_at(m, s->type, s->key), *l = own && own->stored ? own : mem_limit_of(m, s->type, s->key);
     mem_budget *g = s->key.len ? budget_find(m, s->type, s->key) : NULL;
+    CHECK(l);
     *info = (pawl_limit_info){.type = s->type, .key = s->key, .rate = l->rate, .own = l == own, .paused = l->paused};
     if (s->key.len > 0) budget_tell(g ? &g->row : NULL, &l->limit, now_us, info);
     else info->left = l->limit.r.burst;
