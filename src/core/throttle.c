@@ -122,7 +122,11 @@ static bool ask_key(core *c, core_task *t)
 }
 
 /* For the store: only what its body does not say. */
-pawl_bytes throttle_told_key(const core_task *t) { return t->body->rate_key.len > 0 ? (pawl_bytes){0} : t->rate_key; }
+pawl_bytes throttle_told_key(const core_task *t)
+{
+    pawl_bytes none = {0};
+    return t->body->rate_key.len > 0 ? none : t->rate_key;
+}
 
 static void say_key(char out[64], pawl_bytes key)
 {
