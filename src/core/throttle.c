@@ -124,15 +124,16 @@ static bool ask_key(core *c, core_task *t)
 /* For the store: only what its body does not say. */
 pawl_bytes throttle_told_key(const core_task *t)
 {
-    pawl_bytes none = {0};
-    return t->body->rate_key.len > 0 ? none : t->rate_key;
+    pawl_bytes key = t->rate_key;
+    if (t->body->rate_key.len > 0) key = (pawl_bytes){0};
+    return key;
 }
 
 static void say_key(char out[64], pawl_bytes key)
 {
-    size_t n = key.len < 40 ? key.len : 40, at = 0;
-    for (size_t i = 0; i < n; i++) out[at++] = key.data[i] >= ' ' && key.data[i] < 127 ? key.data[i] : '?';
-    snprintf(out + at, 64 - at, "%s", key.len > n ? "..." : "");
+    size_t at = 0;
+    for (; at < key.len && at < 40; at++) out[at] = key.data[at] >= ' ' && key.data[at] < 127 ? key.data[at] : '?';
+    snprintf(out + at, 64 - at, "%s", key.len > at ? "..." : "");
 }
 
 /* ---- events: the first deferral of a key, then a summary for each window ------------------------------------------------------------ */
