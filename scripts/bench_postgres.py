@@ -279,3 +279,5 @@ class PostgresBench:
             return self.measure()
         except peers.Missing as missing:
             return f"## PostgreSQL\n\nnot measured: {missing} is not installed\n"
+        except subprocess.CalledProcessError as failed:
+            return f"## PostgreSQL\n\nnot measured: `{' '.join(map(str, failed.cmd[1:3]))}` failed with status {failed.returncode}\n"
