@@ -2,7 +2,7 @@
  * a limit.
  */
 #include "store/mysql/read.h"
-#include "store/sqlite/histogram.h"
+#include "store/histogram.h"
 
 #define DUE_MAX 10000
 

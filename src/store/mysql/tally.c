@@ -6,7 +6,7 @@
  */
 #include "base/alloc.h"
 #include "store/mysql/inner.h"
-#include "store/sqlite/histogram.h"
+#include "store/histogram.h"
 #include <stdio.h>
 
 typedef struct rollup {

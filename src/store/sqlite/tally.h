@@ -2,7 +2,7 @@
 #ifndef STORE_SQLITE_TALLY_H
 #define STORE_SQLITE_TALLY_H
 
-#include "store/sqlite/histogram.h"
+#include "store/histogram.h"
 #include "store/sqlite/seen.h"
 #include <pawl/store.h>
 

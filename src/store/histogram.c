@@ -1,4 +1,4 @@
-#include "store/sqlite/histogram.h"
+#include "store/histogram.h"
 
 size_t varint_write(char *out, uint64_t value)
 {

@@ -3,8 +3,8 @@
  * Bucket 2k holds [2^k, 1.5 x 2^k), bucket 2k + 1 holds [1.5 x 2^k, 2^(k+1)), in microseconds; bucket 0 also holds 0. Stored as
  * pairs of varints: the distance from the bucket before, and the count.
  */
-#ifndef STORE_SQLITE_HISTOGRAM_H
-#define STORE_SQLITE_HISTOGRAM_H
+#ifndef STORE_HISTOGRAM_H
+#define STORE_HISTOGRAM_H
 
 #include <pawl.h>
 
