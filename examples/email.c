@@ -30,6 +30,7 @@ static pawl_outcome send_mail(pawl_run *run, void *ctx)
         return pawl_fail(run, "550 no such mailbox: %s", to);
     }
     if (!strcmp(to, "slow@example.org")) {
+        pawl_run_progress(run, 10, "greeted"); /* what main waits for */
         while (!pawl_run_stopping(run)) pawl_run_sleep(run, PAWL_MINUTE); /* a cancel cuts it short */
         return pawl_run_stopping(run) == PAWL_STOP_CANCELLED ? pawl_cancelled() : pawl_retry(run, "interrupted");
     }
@@ -90,7 +91,7 @@ int main(void)
                                   {.type = "email.send", .payload = pawl_str("\"slow@example.org\"")}};
     if (pawl_dispatch_bulk(p, messages, 3, sent, &err)) return pawl_die(&err); /* one commit for all three */
     while (pawl_next_event(events, 10 * PAWL_SECOND, &event))
-        if (event.kind == PAWL_EVENT_STARTED && event.id == sent[2].id) break;
+        if (event.kind == PAWL_EVENT_PROGRESS && event.id == sent[2].id) break;
     if (pawl_cancel(p, sent[2].id, "the author of this example", &err)) return pawl_die(&err);
     for (int i = 0; i < 3; i++)
         if (pawl_wait(p, sent[i].id, 10 * PAWL_SECOND, NULL, &err)) return pawl_die(&err);

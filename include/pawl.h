@@ -896,6 +896,7 @@ typedef enum pawl_event_kind {
 } pawl_event_kind;
 /* clang-format on */
 
+/* STARTED: handed to a worker. A cancel that arrives before the worker calls the handler ends the task without calling it or a hook. */
 PAWL_API const char *pawl_event_name(pawl_event_kind kind);
 
 typedef struct pawl_event {
