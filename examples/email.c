@@ -30,7 +30,7 @@ static pawl_outcome send_mail(pawl_run *run, void *ctx)
         return pawl_fail(run, "550 no such mailbox: %s", to);
     }
     if (!strcmp(to, "slow@example.org")) {
-        pawl_run_progress(run, 10, "greeted"); /* what main waits for */
+        pawl_run_progress(run, 10, "greeted");                            /* what main waits for */
         while (!pawl_run_stopping(run)) pawl_run_sleep(run, PAWL_MINUTE); /* a cancel cuts it short */
         return pawl_run_stopping(run) == PAWL_STOP_CANCELLED ? pawl_cancelled() : pawl_retry(run, "interrupted");
     }

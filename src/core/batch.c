@@ -266,6 +266,16 @@ void batch_send(core *c)
     }
 }
 
+bool batch_wanted(const core *c)
+{
+    bool gathered = !list_empty(&c->task_ops) || !list_empty(&c->requests);
+    for (int i = 0; i < c->config.lanes; i++) {
+        const lane *l = &c->lanes[i];
+        if (!l->call.busy && !heap_has(&l->backoff.node) && (gathered || l->resend)) return true;
+    }
+    return false;
+}
+
 bool batch_inserting(const core *c, pawl_id id)
 {
     for (int i = 0; i < c->config.lanes; i++) {

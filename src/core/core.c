@@ -604,6 +604,14 @@ void core_go(core *c, core_time now)
     engine_push(c);
 }
 
+void core_cork(core *c, bool corked) { c->corked = corked; }
+
+core_kept core_keeps(const core *c)
+{
+    if (!c->corked || !batch_wanted(c)) return CORE_KEPT_NOTHING;
+    return list_empty(&c->requests) ? CORE_KEPT_OUTCOMES : CORE_KEPT_REQUESTS;
+}
+
 /* The end of every input. */
 void engine_push(core *c)
 {
@@ -611,7 +619,7 @@ void engine_push(core *c)
     if (c->holding) return;
     run_ready(c);
     claim_send(c);
-    batch_send(c);
+    if (!c->corked) batch_send(c);
     lease_send(c); /* after batch_send, which tells whether a node and ids are needed */
     check_drained(c);
     if (c->mode == MODE_LEAVING) {

@@ -305,6 +305,11 @@ bool core_next(core *c, core_action *action);
 void core_hold(core *c);
 void core_go(core *c, core_time now);
 
+/* While corked, no batch is formed: what could go into one gathers until somebody is there who carries it to the store at once. */
+void core_cork(core *c, bool corked);
+typedef enum core_kept { CORE_KEPT_NOTHING, CORE_KEPT_OUTCOMES, CORE_KEPT_REQUESTS } core_kept;
+core_kept core_keeps(const core *c); /* behind the cork; REQUESTS: somebody waits for it */
+
 void core_submit(core *c, core_time now, core_request *request);
 void core_give_up(core *c, core_time now, core_request *request); /* its caller waits no more: answered now, unless it was */
 void core_answered(core *c, core_time now, core_call *call);

@@ -119,6 +119,7 @@ struct core {
     bool events_wanted;
     int64_t counts[PAWL_EVENT_COUNT]; /* of events, wanted or not */
     bool holding;                     /* between core_hold and core_go */
+    bool corked;                      /* no batch leaves */
 
     /* Actions on their way out. */
     list acts;
@@ -260,6 +261,7 @@ bool request_needs_ids(const core_request *r);
 bool batch_init(core *c);
 void batch_done(core *c);
 void batch_send(core *c);
+bool batch_wanted(const core *c);
 void batch_answered(core *c, lane *l);
 void batch_gather_task(core *c, core_task *t); /* t->op is ready to go */
 bool batch_idle(const core *c);

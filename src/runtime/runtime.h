@@ -137,13 +137,18 @@ typedef struct storeq {
     pthread_t *threads;
     int threads_count, threads_most;
     bool stopping;
-    storejob *jobs;   /* one per kind, CORE_APPLY one per lane */
-    bool wake_wanted; /* driver's: calls were queued and nobody was told yet */
+    storejob *jobs;             /* one per kind, CORE_APPLY one per lane */
+    bool wake_wanted;           /* driver's: calls were queued and nobody was told yet */
+    core_kept kept;             /* the core keeps a batch for whoever comes to carry it, */
+    int64_t kept_us;            /* since then */
+    int64_t helped_us, call_us; /* a caller last made a call; how long one takes, smoothed */
+    bool lingering;             /* the store's thread waits for the next caller to carry it along */
 } storeq;
 
 bool storeq_init(runtime *rt);
 void storeq_add(runtime *rt, core_call *call); /* driver's */
-void storeq_flush(runtime *rt);                /* driver's: lets a store thread know, unless this thread will look itself */
+bool storeq_carries(const runtime *rt); /* driver's: this thread makes a call as soon as it has driven, or the calls are many */
+void storeq_flush(runtime *rt);         /* driver's: lets a store thread know, unless this thread will look itself */
 void storeq_wake(runtime *rt);
 extern _Thread_local runtime *storeq_helping; /* this thread calls storeq_help, and storeq_wake in the end, after it has driven */
 bool storeq_help(runtime *rt); /* makes one waiting call that inserts depend on, if the store is idle; false: none */

@@ -144,6 +144,7 @@ void step_inputs(runtime *rt, input *in)
 {
     core_time now = runtime_now(rt);
     core_hold(rt->core); /* what arrived together goes into one commit */
+    core_cork(rt->core, !storeq_carries(rt));
     feed_all(rt, now, in);
     core_go(rt->core, now);
     if (step_deadline(rt) <= now.mono_us && loop_may_step(rt)) step_tick(rt, now);

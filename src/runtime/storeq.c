@@ -7,9 +7,17 @@
  * A caller that waits for its own commit may make the call itself (storeq_help) when the store is idle: nobody needs to be woken
  * then. Only calls that a commit of new tasks depends on are made this way.
  *
+ * With one lane a batch is formed by the thread that carries it (core_cork): all others only say that there is something. What is
+ * gathered when a caller has its answer, say the outcome of the run before, then leaves with the next task of the same caller if that
+ * comes soon: one commit instead of two, and the task does not wait for the outcome's. The store's thread gives callers that come one
+ * after the other half the time of a commit for that (linger).
+ *
  * Threads start when a call first needs one; a command that comes and goes never has any.
  */
 #include "runtime/runtime.h"
+
+#define LINGER_MAX_US 500
+#define HELPED_US (2 * PAWL_MILLISECOND) /* so long after a caller's call the next one is expected */
 
 bool storeq_init(runtime *rt)
 {
@@ -39,8 +47,19 @@ void storeq_add(runtime *rt, core_call *call)
         *q->last = job;
         q->last = &job->next;
     }
+    if (call->kind == CORE_APPLY) q->kept = CORE_KEPT_NOTHING;
     pthread_mutex_unlock(&q->lock);
     q->wake_wanted = true;
+}
+
+_Thread_local runtime *storeq_helping;
+static _Thread_local bool is_store_thread, answering;
+
+/* A helper that brings the answer is on its way back to its program. */
+bool storeq_carries(const runtime *rt)
+{
+    if (rt->direct || rt->storeq.lanes > 1) return true;
+    return is_store_thread || (storeq_helping == rt && !answering);
 }
 
 /* ---- taking a call: under the lock --------------------------------------------------------------------------------------- */
@@ -89,8 +108,34 @@ static void make(runtime *rt, storejob *job)
 
 /* ---- store threads ------------------------------------------------------------------------------------------------------- */
 
-_Thread_local runtime *storeq_helping;
-static _Thread_local bool is_store_thread;
+static bool keeps(const storeq *q) { return q->kept && q->busy == 0; }
+
+/* Under the lock: gives the next caller a moment to carry outcomes along. true: things changed meanwhile */
+static bool linger(storeq *q)
+{
+    int64_t us = q->call_us / 2 < LINGER_MAX_US ? q->call_us / 2 : LINGER_MAX_US;
+    bool in_time = q->kept_us - q->helped_us < HELPED_US && q->kept_us + us > runtime_until(0);
+    if (!in_time) return false;
+    q->lingering = true;
+    while (in_time && q->kept == CORE_KEPT_OUTCOMES && !q->first && !q->renew && !q->stopping)
+        in_time = runtime_wait(&q->cond, &q->lock, q->kept_us + us);
+    q->lingering = false;
+    return in_time;
+}
+
+/* Has the core form the batch that it kept. false: it kept none */
+static bool fetch(runtime *rt)
+{
+    storeq *q = &rt->storeq;
+    pthread_mutex_lock(&q->lock);
+    bool kept = keeps(q);
+    if (kept) q->kept = CORE_KEPT_NOTHING;
+    pthread_mutex_unlock(&q->lock);
+    if (!kept) return false;
+    loop_enter(rt, -1);
+    loop_leave(rt);
+    return true;
+}
 
 static void *store_thread(void *arg)
 {
@@ -100,12 +145,14 @@ static void *store_thread(void *arg)
     pthread_mutex_lock(&q->lock);
     while (!q->stopping) {
         storejob *job = take(q);
-        if (!job) {
+        if (!job && !keeps(q)) {
             pthread_cond_wait(&q->cond, &q->lock);
             continue;
         }
+        if (!job && q->kept == CORE_KEPT_OUTCOMES && linger(q)) continue;
         pthread_mutex_unlock(&q->lock);
-        make(rt, job);
+        if (job) make(rt, job);
+        else fetch(rt);
         pthread_mutex_lock(&q->lock);
     }
     pthread_mutex_unlock(&q->lock);
@@ -127,7 +174,8 @@ static bool add_thread(runtime *rt)
 static bool needs_thread(const storeq *q)
 {
     if (q->stopping) return false;
-    if (q->lanes == 1) return q->busy == 0 && (q->first || q->renew);
+    if (q->lanes == 1)
+        return q->busy == 0 && (q->first || q->renew || (q->kept && !(q->lingering && q->kept == CORE_KEPT_OUTCOMES)));
     return (q->first && q->busy < q->lanes) || (q->renew && !q->renewing);
 }
 
@@ -141,9 +189,22 @@ void storeq_wake(runtime *rt)
     if (!ok) log_line(&rt->log, PAWL_ERROR, "could not start a thread for the store: the engine waits until one can be started");
 }
 
+static void keep(runtime *rt)
+{
+    storeq *q = &rt->storeq;
+    core_kept kept = core_keeps(rt->core);
+    if (!kept) return;
+    pthread_mutex_lock(&q->lock);
+    if (!q->kept) q->kept_us = runtime_until(0);
+    q->kept = kept;
+    q->wake_wanted = true;
+    pthread_mutex_unlock(&q->lock);
+}
+
 void storeq_flush(runtime *rt)
 {
     storeq *q = &rt->storeq;
+    keep(rt);
     if (!q->wake_wanted) return;
     q->wake_wanted = false;
     if (storeq_helping == rt || (is_store_thread && q->lanes == 1)) return; /* this thread will look itself */
@@ -157,15 +218,33 @@ static bool inserts_depend_on(const core_call *call)
     return call->kind == CORE_APPLY || call->kind == CORE_IDS || call->kind == CORE_REGISTER;
 }
 
-bool storeq_help(runtime *rt)
+static storejob *take_helping(storeq *q)
 {
-    storeq *q = &rt->storeq;
     pthread_mutex_lock(&q->lock);
     bool may = q->lanes == 1 && !q->renew && q->first && inserts_depend_on(q->first->call);
     storejob *job = may ? take_other(q) : NULL;
     pthread_mutex_unlock(&q->lock);
+    return job;
+}
+
+static void helped(storeq *q, int64_t from_us, int64_t until_us)
+{
+    pthread_mutex_lock(&q->lock);
+    q->helped_us = until_us;
+    q->call_us += (until_us - from_us - q->call_us) / 8;
+    pthread_mutex_unlock(&q->lock);
+}
+
+bool storeq_help(runtime *rt)
+{
+    storejob *job = take_helping(&rt->storeq);
+    if (!job && fetch(rt)) job = take_helping(&rt->storeq);
     if (!job) return false;
+    int64_t from = runtime_until(0);
+    answering = true;
     make(rt, job);
+    answering = false;
+    helped(&rt->storeq, from, runtime_until(0));
     return true;
 }
 

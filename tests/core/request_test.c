@@ -341,6 +341,29 @@ static void a_lease_given_back_that_ends_leaves_room(void **state)
 
 #define TEST(name) cmocka_unit_test_teardown(name, drive_finish)
 
+/* What a caller's commit leaves behind goes with the next one. */
+static void a_cork_keeps_outcomes_for_the_next_to_carry(void **state)
+{
+    drive *d = drive_begin(state, (core_config){0}, (core_queue_config){.workers = 1});
+    drive_start(d);
+    drive_dispatch(d, "t", NULL, 0);
+    int commits = d->calls[CORE_APPLY];
+    core_cork(d->core, true);
+    assert_int_equal(core_keeps(d->core), CORE_KEPT_NOTHING);
+    drive_end(d, 0, (pawl_outcome){PAWL_RUN_OK, 0});
+    assert_int_equal(core_keeps(d->core), CORE_KEPT_OUTCOMES);
+    drive_dispatch(d, "t", NULL, 0);
+    assert_int_equal(core_keeps(d->core), CORE_KEPT_REQUESTS);
+    assert_int_equal(d->calls[CORE_APPLY], commits);
+    core_cork(d->core, false);
+    assert_int_equal(core_keeps(d->core), CORE_KEPT_NOTHING);
+    core_go(d->core, drive_now(d));
+    drive_go(d);
+    assert_int_equal(d->calls[CORE_APPLY], commits + 1);
+    assert_int_equal(d->settled_count, 1);
+    assert_int_equal(d->runs_count, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -360,6 +383,7 @@ int main(void)
         TEST(a_batch_is_bounded_in_bytes),
         TEST(two_lanes_commit_side_by_side),
         TEST(the_narrowest_audit_level_counts),
+        TEST(a_cork_keeps_outcomes_for_the_next_to_carry),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
