@@ -9,6 +9,9 @@
 #   pawl_fuzz(NAME n SOURCES a.c ... CORPUS folder [LIBS ...] [DEFS ...])
 #       a libFuzzer target: fuzzed for PAWL_FUZZ_SECONDS in the preset fuzz; elsewhere its corpus is replayed, as a quick test
 #
+#   pawl_waits(n ...)
+#       these tests mostly wait, for a lease to end or a server to start: up to three of them run beside what keeps processors busy
+#
 # Labels: quick (in `make quick` and `make check`), check (in `make check`; the default), soak (in `make soak` only),
 # no-asan and no-tsan (left out of that run). Every test finds PAWL_BIN, PAWL_SOURCE_DIR, PAWL_BUILD_DIR in its environment.
 enable_testing()
@@ -47,7 +50,19 @@ function(pawl_test_properties)
     endif()
     math(EXPR timeout "${arg_TIMEOUT} * ${PAWL_TIMEOUT_FACTOR}")
     set_tests_properties(${arg_NAME} PROPERTIES
-        LABELS "${arg_LABELS}" TIMEOUT ${timeout} ENVIRONMENT "${test_environment};${arg_ENV}")
+        LABELS "${arg_LABELS}" TIMEOUT ${timeout} ENVIRONMENT "${test_environment};${arg_ENV}" PROCESSORS 2)
+endfunction()
+
+# A processor counts twice (scripts/check.sh), so that a test that needs none can be counted as half of one.
+function(pawl_waits)
+    foreach(name ${ARGN})
+        get_property(count GLOBAL PROPERTY pawl_waits_count)
+        math(EXPR count "0${count} + 1")
+        set_property(GLOBAL PROPERTY pawl_waits_count ${count})
+        math(EXPR lane "${count} % 3")
+        set_property(TEST ${name} APPEND PROPERTY RESOURCE_LOCK waits_${lane})
+        set_tests_properties(${name} PROPERTIES PROCESSORS 1 COST 1000)
+    endforeach()
 endfunction()
 
 function(pawl_test)

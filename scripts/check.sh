@@ -11,6 +11,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 jobs=${JOBS:-$(nproc 2>/dev/null || echo 2)}
+slots=$((2 * jobs + 3)) # most tests take two, those that only wait take one (pawl_waits in cmake/tests.cmake)
 passed=0
 failed=0
 
@@ -27,7 +28,7 @@ run() {
         failed=$((failed + 1))
         return
     fi
-    "${wrap[@]}" ctest --test-dir "$dir" --output-on-failure --no-tests=error --parallel "$jobs" "$@" 2>&1 | tee "$log"
+    "${wrap[@]}" ctest --test-dir "$dir" --output-on-failure --no-tests=error --parallel "$slots" "$@" 2>&1 | tee "$log"
     count "$log"
     rm -f "$log"
 }

@@ -126,8 +126,9 @@ typedef struct core_request {
     map_node *locks; /* two per operation: its task, its key */
 } core_request;
 
-core_request *core_request_new(core *c, int count); /* NULL: no memory. count 0: answered once core_draw_id can draw */
-void core_request_free(core *c, core_request *r);   /* with its bodies */
+core_request *core_request_new(core *c, int count);  /* NULL: no memory. count 0: answered once core_draw_id can draw */
+core_request *core_request_room(core *c, int count); /* with room for operations, none yet, and nothing in it: not even zeros */
+void core_request_free(core *c, core_request *r);    /* with its bodies */
 
 /* ---- tasks this node holds ----------------------------------------------------------------------------------------------------- */
 

@@ -9,16 +9,24 @@
 #include "core/engine.h"
 #include <string.h>
 
-core_request *core_request_new(core *c, int count)
+core_request *core_request_room(core *c, int count)
 {
     core_request *r = alloc_new(c->allocator, sizeof *r);
     if (!r) return NULL;
-    r->count = count;
     r->queue = -1;
-    if (count > 0 && !(r->ops = alloc_new(c->allocator, (size_t)count * sizeof *r->ops))) {
+    if (count > 0 && !(r->ops = c->allocator->alloc(c->allocator->ctx, (size_t)count * sizeof *r->ops))) {
         alloc_free(c->allocator, r);
         return NULL;
     }
+    return r;
+}
+
+core_request *core_request_new(core *c, int count)
+{
+    core_request *r = core_request_room(c, count);
+    if (!r) return NULL;
+    if (count > 0) memset(r->ops, 0, (size_t)count * sizeof *r->ops);
+    r->count = count;
     return r;
 }
 

@@ -38,14 +38,14 @@ pawl_status dispatch_body(runtime *rt, const pawl_task *task, pawl_body **out, p
     return *out ? PAWL_OK : no_memory(err);
 }
 
-void dispatch_insert(pawl_op *op, const pawl_task *task, pawl_body *body)
+void dispatch_insert(pawl_op *op, pawl_body *body, int64_t delay_us, int64_t at_us)
 {
     op->kind = PAWL_OP_INSERT;
-    op->id = task->id;
+    op->id = body->id;
     op->u.insert.body = body;
-    op->u.insert.delay_us = task->delay_us;
-    op->u.insert.at_us = task->at_us;
-    op->u.insert.may_exist = task->id != 0;
+    op->u.insert.delay_us = delay_us;
+    op->u.insert.at_us = at_us;
+    op->u.insert.may_exist = body->id != 0;
 }
 
 static pawl_receipt receipt_of(const pawl_op *op, pawl_status status)
@@ -104,7 +104,7 @@ static pawl_status new_ticket(runtime *rt, const pawl_task *task, ticket **out, 
         pawl_body_free(&rt->allocator, body);
         return status ? status : PAWL_NO_MEMORY;
     }
-    dispatch_insert(&t->request->ops[0], task, body);
+    dispatch_insert(&t->request->ops[0], body, task->delay_us, task->at_us);
     snprintf(t->queue, sizeof t->queue, "%s", body->queue);
     t->read = read_one;
     *out = t;
@@ -231,7 +231,7 @@ static pawl_status assign_all(bulk *b, pawl_error *err)
     return PAWL_OK;
 }
 
-static bool fill_ops(bulk *b, ticket *t)
+static bool fill_items(bulk *b, ticket *t)
 {
     body_pack pack = {.allocator = &b->rt->allocator};
     bool ok = true;
@@ -239,7 +239,7 @@ static bool fill_ops(bulk *b, ticket *t)
         const pawl_task *task = &b->tasks[b->plain ? (size_t)i : b->last[i]];
         pawl_body from = body_of(t->rt, task, queue_of(b, task)), *body = body_pack_add(&pack, &from);
         if (!(ok = body)) break;
-        dispatch_insert(&t->request->ops[i], task, body);
+        t->items[t->items_count++] = (ticket_item){body, task->delay_us, task->at_us};
         if (i == 0) snprintf(t->queue, sizeof t->queue, "%s", body->queue);
     }
     body_pack_done(&pack);
@@ -265,10 +265,10 @@ static void read_many(ticket *t, const core_request *r)
 
 static pawl_status send_bulk(bulk *b, pawl_receipt *receipts, pawl_error *err)
 {
-    ticket *t = ticket_new(b->rt, b->ops, err);
+    ticket *t = ticket_for_items(b->rt, b->ops, err);
     if (!t) return PAWL_NO_MEMORY;
     pawl_status status = PAWL_OK;
-    if (!fill_ops(b, t)) {
+    if (!fill_items(b, t)) {
         status = no_memory(err);
     } else {
         t->read = read_many;
@@ -374,7 +374,7 @@ pawl_status dispatch_within(runtime *rt, const char *scheme, void *connection, c
     pawl_status status = dispatch_body(rt, task, &body, err);
     if (status) return status;
     pawl_op op = {0};
-    dispatch_insert(&op, task, body);
+    dispatch_insert(&op, body, task->delay_us, task->at_us);
     op.audit = audit_of(rt, body);
     status = apply_within(rt, connection, &op, receipt, err);
     pawl_body_free(&rt->allocator, body);

@@ -275,7 +275,7 @@ pawl_status pawl_run_spawn(pawl_run *run, const pawl_task *task, pawl_id *id, pa
     }
     pawl_op *op = &run->spawns[run->spawns_count++];
     *op = (pawl_op){0};
-    dispatch_insert(op, task, body);
+    dispatch_insert(op, body, task->delay_us, task->at_us);
     if (drawn) op->id = body->id = drawn;
     if (id) *id = op->id;
     return PAWL_OK;

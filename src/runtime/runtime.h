@@ -276,6 +276,12 @@ struct kept_text {
     char text[];
 };
 
+/* A task to insert. Operations are large, and many: they are filled in by the driver, in whose caches they then are. */
+typedef struct ticket_item {
+    pawl_body *body; /* the ticket's until the request has it */
+    int64_t delay_us, at_us;
+} ticket_item;
+
 typedef struct ticket ticket;
 struct ticket {
     input in;
@@ -284,6 +290,8 @@ struct ticket {
     ticket *next; /* on its way to its caller */
     runtime *rt;
     core_request *request;
+    struct ticket_item *items; /* inserts that the driver is to fill the request with */
+    int items_count;
     _Atomic int refs;             /* the caller's and the core's */
     bool fed, given_up, answered; /* driver's */
     pthread_mutex_t lock;
@@ -308,10 +316,11 @@ struct ticket {
     char queue[64]; /* for messages */
 };
 
-ticket *ticket_new(runtime *rt, int count, pawl_error *err); /* with a request of so many empty operations */
-pawl_status ticket_run(ticket *t, pawl_error *err);          /* submits, waits, frees nothing; t->status */
-pawl_status ticket_send(ticket *t, pawl_error *err);         /* submits; the callback will be called, and the ticket is gone */
-void ticket_free(ticket *t);                                 /* the caller's part */
+ticket *ticket_new(runtime *rt, int count, pawl_error *err);       /* with a request of so many empty operations */
+ticket *ticket_for_items(runtime *rt, int count, pawl_error *err); /* with room for so many items */
+pawl_status ticket_run(ticket *t, pawl_error *err);                /* submits, waits, frees nothing; t->status */
+pawl_status ticket_send(ticket *t, pawl_error *err); /* submits; the callback will be called, and the ticket is gone */
+void ticket_free(ticket *t);                         /* the caller's part */
 bool ticket_keep(ticket *t, const char *text, const char **kept); /* a copy that lives as long as the request */
 bool ticket_keep_bytes(ticket *t, pawl_bytes bytes, const char **kept);
 void ticket_submit(runtime *rt, core_time now, ticket *t); /* driver's */
@@ -333,7 +342,7 @@ pawl_status dispatch_within(runtime *rt, const char *scheme, void *connection, c
                             pawl_error *err);
 pawl_status dispatch_check_kind(const runtime *rt, const char *scheme, const void *connection, pawl_error *err);
 pawl_status dispatch_body(runtime *rt, const pawl_task *task, pawl_body **out, pawl_error *err); /* checked and copied */
-void dispatch_insert(pawl_op *op, const pawl_task *task, pawl_body *body);
+void dispatch_insert(pawl_op *op, pawl_body *body, int64_t delay_us, int64_t at_us);             /* into one that is all zero */
 pawl_status dispatch_draw_id(runtime *rt, pawl_id *id, pawl_error *err);
 
 pawl_status ops_cancel(runtime *rt, pawl_id id, const char *by, pawl_error *err);

@@ -20,12 +20,11 @@
 
 static pawl_status no_memory(pawl_error *err) { return err_set(err, PAWL_NO_MEMORY, "could not take the call: out of memory"); }
 
-ticket *ticket_new(runtime *rt, int count, pawl_error *err)
+static ticket *new_ticket(runtime *rt, core_request *r, pawl_error *err)
 {
-    ticket *t = alloc_new(&rt->allocator, sizeof *t);
-    core_request *r = t ? core_request_new(rt->core, count) : NULL;
-    if (!r) {
-        alloc_free(&rt->allocator, t);
+    ticket *t = r ? alloc_new(&rt->allocator, sizeof *t) : NULL;
+    if (!t) {
+        core_request_free(rt->core, r);
         no_memory(err);
         return NULL;
     }
@@ -39,6 +38,19 @@ ticket *ticket_new(runtime *rt, int count, pawl_error *err)
     return t;
 }
 
+ticket *ticket_new(runtime *rt, int count, pawl_error *err) { return new_ticket(rt, core_request_new(rt->core, count), err); }
+
+ticket *ticket_for_items(runtime *rt, int count, pawl_error *err)
+{
+    ticket *t = new_ticket(rt, core_request_room(rt->core, count), err);
+    if (!t) return NULL;
+    t->items = rt->allocator.alloc(rt->allocator.ctx, (size_t)count * sizeof *t->items);
+    if (t->items) return t;
+    ticket_free(t);
+    no_memory(err);
+    return NULL;
+}
+
 static void unref(ticket *t)
 {
     if (atomic_fetch_sub(&t->refs, 1) != 1) return;
@@ -50,13 +62,17 @@ static void unref(ticket *t)
     pthread_cond_destroy(&t->cond);
     pthread_mutex_destroy(&t->lock);
     alloc_free(a, t->op_of);
+    alloc_free(a, t->items);
     alloc_free(a, t);
 }
 
 void ticket_free(ticket *t)
 {
     if (!t) return;
-    if (t->request && !t->submitted) core_request_free(t->rt->core, t->request);
+    if (t->request && !t->submitted) {
+        for (int i = 0; i < t->items_count; i++) pawl_body_free(&t->rt->allocator, t->items[i].body);
+        core_request_free(t->rt->core, t->request);
+    }
     unref(t);
 }
 
@@ -87,8 +103,21 @@ static void nudge(ticket *t)
     pthread_mutex_unlock(&t->lock);
 }
 
+static void fill(ticket *t)
+{
+    core_request *r = t->request;
+    for (int i = 0; i < t->items_count; i++) {
+        const ticket_item *item = &t->items[i];
+        zero(&r->ops[i], sizeof r->ops[i]);
+        dispatch_insert(&r->ops[i], item->body, item->delay_us, item->at_us);
+    }
+    r->count += t->items_count;
+    t->items_count = 0;
+}
+
 void ticket_submit(runtime *rt, core_time now, ticket *t)
 {
+    fill(t);
     list_append(&rt->tickets, &t->link);
     if (t->callback) list_append(&rt->callbacks_waiting, &t->waiting);
     t->fed = true;
