@@ -831,6 +831,24 @@ typedef struct pawl_nodes {
 PAWL_API pawl_status pawl_get_nodes(pawl *p, pawl_nodes **out, pawl_error *err);
 PAWL_API void pawl_nodes_free(pawl_nodes *nodes);
 
+/* The operator log: what people did, newest first. Kept as long as audit trails. */
+typedef struct pawl_act {
+    int64_t at_us;
+    const char *who, *action; /* cancel, retry, acknowledge, pause, resume, limit, ... */
+    const char *detail;       /* a note, or the name of the queue or type that it was done to; NULL: none */
+    pawl_id id;               /* the task; 0: none */
+} pawl_act;
+
+typedef struct pawl_acts {
+    size_t count;
+    const pawl_act *acts;
+    int64_t next; /* `before` for the next page; 0: that was all */
+} pawl_acts;
+
+/* At most `limit` (0 = 100, at most 1000); `before` 0: from the newest on. */
+PAWL_API pawl_status pawl_get_acts(pawl *p, int64_t before, int limit, pawl_acts **out, pawl_error *err);
+PAWL_API void pawl_acts_free(pawl_acts *acts);
+
 /* ---------------------------------------------------------------------------------------------------------------------------
  * Rate limits while running (those in the store; see pawl_rate)
  */

@@ -479,11 +479,7 @@ typedef struct pawl_past_minute { /* of the rollups */
     int64_t count, *wait, *run; /* PAWL_BUCKETS each, half octaves of microseconds; NULL: none */
 } pawl_past_minute;
 
-typedef struct pawl_past_act { /* of the operator log */
-    int64_t at_us;
-    const char *who, *action, *detail;
-    pawl_id id;
-} pawl_past_act;
+typedef pawl_act pawl_past_act;
 
 typedef struct pawl_past_queue {
     const char *name;
@@ -554,6 +550,7 @@ typedef enum pawl_query_kind {
     PAWL_QUERY_STATE,    /* id -> state and fence only, or PAWL_NOT_FOUND: cheap */
     PAWL_QUERY_SETTINGS, /* -> text: "name=value ..." of what durability rests on */
     PAWL_QUERY_LIMITS,   /* limit_filter -> limits and their budgets, by type and key */
+    PAWL_QUERY_ACTS,     /* before (0: none), limit -> acts, newest first */
     /* Only of stores that have set_gate and load: */
     PAWL_QUERY_GATE, /* -> gate */
     PAWL_QUERY_DUMP  /* dump -> its answers. Bounded by its limits, not in time */
@@ -564,6 +561,8 @@ typedef struct pawl_query {
     pawl_id id;
     const pawl_filter *filter; /* LIST: limit is set; cursor is what the store itself gave */
     int64_t window_us;
+    int64_t before; /* ACTS: `next` of the page before */
+    int limit;
     int64_t deadline_us; /* LIST: stop after about this long and say `partial` */
     /* Answers, from the arena. */
     pawl_info *info;
@@ -577,6 +576,7 @@ typedef struct pawl_query {
     const char *text;
     const pawl_limit_filter *limit_filter;
     pawl_limits *limits;
+    pawl_acts *acts;
     pawl_gate *gate;
     pawl_dump *dump; /* the caller's; its answers are from the arena */
 } pawl_query;

@@ -96,6 +96,7 @@ int cmd_dead_retry(cli *c);
 int cmd_dead_ack(cli *c);
 int cmd_stats(cli *c);
 int cmd_nodes(cli *c);
+int cmd_log(cli *c);
 int cmd_work(cli *c);
 int cmd_bench(cli *c);
 int cmd_backup(cli *c);
@@ -114,8 +115,8 @@ int cmd_version(cli *c);
 int cmd_help(cli *c);
 
 extern const opt enqueue_opts[], list_opts[], show_opts[], wait_opts[], cancel_opts[], by_opts[], dead_list_opts[],
-    dead_retry_opts[], dead_ack_opts[], stats_opts[], nodes_opts[], work_opts[], bench_opts[], demo_opts[], migrate_up_opts[],
-    migrate_sql_opts[], cron_next_opts[], move_opts[], export_opts[], import_opts[], limits_list_opts[], limits_set_opts[],
-    limits_key_opts[];
+    dead_retry_opts[], dead_ack_opts[], stats_opts[], nodes_opts[], log_opts[], work_opts[], bench_opts[], demo_opts[],
+    migrate_up_opts[], migrate_sql_opts[], cron_next_opts[], move_opts[], export_opts[], import_opts[], limits_list_opts[],
+    limits_set_opts[], limits_key_opts[];
 
 #endif

@@ -51,6 +51,7 @@ const command commands[] = {
      true, cmd_work},
     {"stats", "Looking", "counts, rates and times", "[OPTIONS]", help_stats, stats_opts, 0, 0, false, cmd_stats},
     {"nodes", "Looking", "processes that run tasks", "[OPTIONS]", help_nodes, nodes_opts, 0, 0, false, cmd_nodes},
+    {"log", "Looking", "what people did: the operator log", "[OPTIONS]", help_log, log_opts, 0, 0, false, cmd_log},
     {"doctor", "Looking", "what a person should know or do about a store", "", help_doctor, NULL, 0, 0, false, cmd_doctor},
     {"cron next", "Looking", "when a cron expression fires, and what it means", "EXPRESSION [OPTIONS]", help_cron_next,
      cron_next_opts, 1, 1, false, cmd_cron_next},

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #define LIST_LIMIT 100
+#define LIST_MAX 1000
 #define LIST_US (5 * PAWL_SECOND)
 #define ENTER_US PAWL_SECOND /* a look waits so long for the core; then the engine is stuck, and says so */
 #define LAG_BAD_US (5 * PAWL_SECOND)
@@ -60,6 +61,7 @@ void pawl_page_free(pawl_page *page) { take_back(page); }
 void pawl_trail_free(pawl_trail *trail) { take_back(trail); }
 void pawl_stats_free(pawl_stats *stats) { take_back(stats); }
 void pawl_nodes_free(pawl_nodes *nodes) { take_back(nodes); }
+void pawl_acts_free(pawl_acts *acts) { take_back(acts); }
 void pawl_limits_free(pawl_limits *limits) { take_back(limits); }
 
 pawl_status look_read(runtime *rt, pawl_query *query, pawl_arena *arena, pawl_error *err)
@@ -214,6 +216,16 @@ pawl_status look_nodes(runtime *rt, pawl_nodes **out, pawl_error *err)
     answer *a;
     pawl_status status = ask(rt, &query, &a, err);
     return status ? status : give(a, query.nodes, sizeof *query.nodes, out, err);
+}
+
+pawl_status look_acts(runtime *rt, int64_t before, int limit, pawl_acts **out, pawl_error *err)
+{
+    if (before < 0) return err_set(err, PAWL_INVALID, "before is %lld: use `next` of the page before, or 0", (long long)before);
+    if (limit < 0 || limit > LIST_MAX) return err_set(err, PAWL_INVALID, "the limit is %d: use 1 to %d, or 0", limit, LIST_MAX);
+    pawl_query query = {.kind = PAWL_QUERY_ACTS, .before = before, .limit = limit ? limit : LIST_LIMIT};
+    answer *a;
+    pawl_status status = ask(rt, &query, &a, err);
+    return status ? status : give(a, query.acts, sizeof *query.acts, out, err);
 }
 
 pawl_status look_limits(runtime *rt, const pawl_limit_filter *filter, pawl_limits **out, pawl_error *err)

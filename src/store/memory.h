@@ -223,9 +223,11 @@ typedef struct mem_receipt {
 
 typedef struct mem_operator { /* of the operator log */
     list age;
+    int64_t number;
     int64_t at_us;
     pawl_op_kind kind;
     pawl_id id;
+    bool pause;
     char *by, *what; /* in the same block */
 } mem_operator;
 
@@ -255,6 +257,7 @@ struct mem {
     int64_t aged_count[AGES];
     list queue_list, node_list, holding;
     list rows_by_age, logs_by_age, operators, limit_list, budget_list;
+    int64_t operators_count; /* ever */
     int64_t limits_version;
     mem_level *latest;            /* the level asked for last */
     body_moves moves;             /* of one call: none between calls */

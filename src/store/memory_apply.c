@@ -397,7 +397,9 @@ static void release(change *c, pawl_op *op, mem_prep *p)
 static void log_operator(change *c, mem_prep *p)
 {
     mem_operator *o = TAKE(p->operator);
-    if (o) list_append(&c->m->operators, &o->age);
+    if (!o) return;
+    o->number = ++c->m->operators_count;
+    list_append(&c->m->operators, &o->age);
 }
 
 /* The task, or NULL and NOT_FOUND. */

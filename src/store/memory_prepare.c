@@ -87,6 +87,7 @@ static bool want_operator(mem *m, const pawl_op *op, const char *what, int64_t n
     o->what = put_text(&at, what);
     o->at_us = now_us;
     o->kind = op->kind;
+    o->pause = op->kind == PAWL_OP_QUEUE && op->u.queue.pause;
     o->id = op->id;
     p->operator= o;
     return true;

@@ -378,6 +378,38 @@ static pawl_status get_nodes(pawl_store *store, const mem *m, pawl_query *query,
     return c.failed ? PAWL_NO_MEMORY : PAWL_OK;
 }
 
+/* ---- the operator log -------------------------------------------------------------------------------------------- */
+
+static const char *action_name(const mem_operator *o)
+{
+    switch (o->kind) {
+    case PAWL_OP_CANCEL: return "cancel";
+    case PAWL_OP_RETRY: return "retry";
+    case PAWL_OP_ACK: return "acknowledge";
+    case PAWL_OP_QUEUE: return o->pause ? "pause" : "resume";
+    default: return "limit";
+    }
+}
+
+static pawl_status get_acts(const mem *m, pawl_query *query, pawl_arena *arena)
+{
+    copying c = {.arena = arena};
+    pawl_acts *page = pawl_arena_alloc(arena, sizeof *page);
+    pawl_act *acts = pawl_arena_alloc(arena, (size_t)query->limit * sizeof *acts);
+    if (!page || !acts) return PAWL_NO_MEMORY;
+    const list *at = m->operators.prev;
+    for (; at != &m->operators && page->count < (size_t)query->limit; at = at->prev) {
+        const mem_operator *o = container_of(at, mem_operator, age);
+        if (query->before && o->number >= query->before) continue;
+        acts[page->count++] = (pawl_act){o->at_us, text(&c, o->by), action_name(o), text(&c, o->what), o->id};
+        page->next = o->number;
+    }
+    if (at == &m->operators) page->next = 0;
+    page->acts = acts;
+    query->acts = page;
+    return c.failed ? PAWL_NO_MEMORY : PAWL_OK;
+}
+
 /* ---- the callback ------------------------------------------------------------------------------------------------ */
 
 static pawl_status ask(pawl_store *store, mem *m, pawl_query *query, pawl_arena *arena)
@@ -387,6 +419,7 @@ static pawl_status ask(pawl_store *store, mem *m, pawl_query *query, pawl_arena 
     case PAWL_QUERY_STATS: return mem_stats(m, query->window_us, mem_now(store), mem_boot(store), arena, &query->stats);
     case PAWL_QUERY_NODES: return get_nodes(store, m, query, arena);
     case PAWL_QUERY_LIMITS: return mem_limits(m, query, mem_now(store), arena, &query->limits);
+    case PAWL_QUERY_ACTS: return get_acts(m, query, arena);
     case PAWL_QUERY_SETTINGS: query->text = "store=memory durable=no"; return PAWL_OK;
     default: break;
     }

@@ -143,7 +143,8 @@ static const char *query_name(pawl_query_kind kind)
     static const char *const names[] = {
         [PAWL_QUERY_GET] = "get",           [PAWL_QUERY_LIST] = "list",   [PAWL_QUERY_TRAIL] = "trail",
         [PAWL_QUERY_STATS] = "stats",       [PAWL_QUERY_NODES] = "nodes", [PAWL_QUERY_STATE] = "state",
-        [PAWL_QUERY_SETTINGS] = "settings", [PAWL_QUERY_GATE] = "gate",   [PAWL_QUERY_DUMP] = "dump"};
+        [PAWL_QUERY_SETTINGS] = "settings", [PAWL_QUERY_GATE] = "gate",   [PAWL_QUERY_DUMP] = "dump",
+        [PAWL_QUERY_LIMITS] = "limits",     [PAWL_QUERY_ACTS] = "acts"};
     return kind > 0 && kind < sizeof names / sizeof *names ? names[kind] : "?";
 }
 

@@ -107,6 +107,12 @@ is "counts" "$(json "$out" '(d["dispatched"] > 10, d["failed"] >= 4, d["window_u
 exits "nodes" 0 pawl nodes
 exits "nodes --json" 0 pawl nodes --json
 is "is a list" "$(json "$out" 'type(d["nodes"]).__name__')" list
+exits "operator log" 0 pawl log
+like "says who did what" "$out" ' retry '
+exits "operator log --json" 0 pawl log --json --limit 2
+is "is a page" "$(json "$out" '(len(d["acts"]), d["acts"][0]["action"], len(d["acts"][0]["task"]), d["next"] > 1)')" "(2, 'cancel', 13, True)"
+exits "the next page" 0 pawl log --json --limit 1 --before "$(json "$out" 'd["next"]')"
+is "is another one" "$(json "$out" 'len(d["acts"])')" 1
 exits "backup" 0 pawl backup copy.db
 is "has everything" "$(PAWL_STORE=sqlite:copy.db list --all 2>/dev/null; pawl tasks list --all --json --store sqlite:copy.db | wc -l | tr -d ' ')" \
     "$(pawl tasks list --all --json | wc -l | tr -d ' ')"

@@ -319,6 +319,13 @@ pawl_stats *stats_of(world *w, int64_t window_us)
     return query.stats;
 }
 
+pawl_acts *acts_of(world *w, int64_t before, int limit)
+{
+    pawl_query query = {.kind = PAWL_QUERY_ACTS, .before = before, .limit = limit};
+    if (ask(w, &query)) fail_msg("the operator log failed: %s", w->err.message);
+    return query.acts;
+}
+
 const pawl_queue_info *queue_of(world *w, const char *name)
 {
     pawl_stats *stats = stats_of(w, PAWL_HOUR);

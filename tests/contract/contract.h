@@ -140,6 +140,7 @@ pawl_trail *trail_of(world *w, pawl_id id);
 pawl_page *list_page(world *w, pawl_filter filter);
 int count_tasks(world *w, pawl_filter filter);
 pawl_stats *stats_of(world *w, int64_t window_us);
+pawl_acts *acts_of(world *w, int64_t before, int limit);
 const pawl_queue_info *queue_of(world *w, const char *name); /* NULL: not among the stats */
 const pawl_node_info *node_of(world *w, int64_t node);       /* NULL: not listed */
 

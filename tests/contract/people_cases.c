@@ -208,6 +208,36 @@ static void a_queue_nobody_used_can_be_paused(world *w)
     assert_true(queue_of(w, "new")->paused);
 }
 
+static void who_did_what_is_kept(world *w)
+{
+    int64_t n = join(w, w->a);
+    assert_int_equal(acts_of(w, 0, 10)->count, 0);
+    pawl_id id = insert(w, w->a, n, (spec){0}), dead = finished(w, n, PAWL_FAILED, NULL);
+    apply(w, w->b, 0, op_cancel(w, id, "ann"));
+    w->clock.now_us += 7;
+    apply(w, w->b, 0, op_ack(w, dead, "bob", "known"));
+    apply(w, w->b, 0, op_queue(w, "q", true, "ann"));
+    apply(w, w->b, 0, op_queue(w, "q", false, "eve"));
+    apply(w, w->b, 0, op_cancel(w, insert(w, w->a, n, (spec){0}), NULL)); /* nobody in particular */
+    apply(w, w->b, 0, op_cancel(w, id, "ann"));                           /* changes nothing */
+    pawl_acts *page = acts_of(w, 0, 3);
+    assert_int_equal(page->count, 3);
+    assert_string_equal(page->acts[0].action, "resume");
+    assert_string_equal(page->acts[0].who, "eve");
+    assert_string_equal(page->acts[0].detail, "q");
+    assert_string_equal(page->acts[1].action, "pause");
+    assert_string_equal(page->acts[2].action, "acknowledge");
+    assert_string_equal(page->acts[2].detail, "known");
+    assert_true(page->acts[2].id == dead && page->acts[2].at_us == w->clock.now_us && page->acts[0].id == 0);
+    assert_true(page->next > 0);
+    page = acts_of(w, page->next, 3);
+    assert_int_equal(page->count, 1);
+    assert_true(page->acts[0].id == id && page->acts[0].at_us == w->clock.now_us - 7 && !page->acts[0].detail);
+    assert_string_equal(page->acts[0].action, "cancel");
+    assert_int_equal(page->next, 0);
+    assert_int_equal(acts_of(w, 0, 4)->next, 0);
+}
+
 CASES(people_cases){
     {"cancel: pending at once", cancel_pending},
     {"cancel: not there", cancel_what_is_not_there},
@@ -224,5 +254,6 @@ CASES(people_cases){
     {"ack: of what is no dead letter", acknowledge_what_cannot_be},
     {"queue: paused ones give nothing", paused_queues_give_nothing},
     {"queue: one that nobody used can be paused", a_queue_nobody_used_can_be_paused},
+    {"operator log: who did what, newest first", who_did_what_is_kept},
     {NULL, NULL},
 };

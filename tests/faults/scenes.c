@@ -156,6 +156,7 @@ static void act_look(world *w)
     pawl_page *page = NULL;
     pawl_stats *stats = NULL;
     pawl_nodes *nodes = NULL;
+    pawl_acts *acts = NULL;
     pawl_health health;
     pawl_state state;
     for (int i = 0; i < w->book->count; i++)
@@ -164,6 +165,7 @@ static void act_look(world *w)
     if (TRY(pawl_list(w->p, &(pawl_filter){.oldest_first = true, .limit = 3}, &page, &w->err))) pawl_page_free(page);
     if (TRY(pawl_get_stats(w->p, 0, &stats, &w->err))) pawl_stats_free(stats);
     if (TRY(pawl_get_nodes(w->p, &nodes, &w->err))) pawl_nodes_free(nodes);
+    if (TRY(pawl_get_acts(w->p, 0, 0, &acts, &w->err))) pawl_acts_free(acts);
     TRY(pawl_get_health(w->p, &health, &w->err));
     TRY(pawl_wait(w->p, w->book->entries[0].id, 0, &state, &w->err));
 }

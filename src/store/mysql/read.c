@@ -77,6 +77,26 @@ static void settings_read(reading *r, pawl_query *query)
     if (my_ask(r, SQL_settings)) query->text = my_read_text(r, my_answer(r->c, SQL_settings), 0, 0);
 }
 
+static void acts_read(reading *r, pawl_query *query)
+{
+    my_script(r->c);
+    my_put_int(r->c, query->before ? query->before : INT64_MAX);
+    my_put_int(r->c, query->limit + 1);
+    if (!my_ask(r, SQL_acts)) return;
+    const answer *a = my_answer(r->c, SQL_acts);
+    int rows = (int)a->rows, count = rows > query->limit ? query->limit : rows;
+    pawl_acts *page = my_read_alloc(r, sizeof *page);
+    pawl_act *acts = page ? my_read_alloc(r, (size_t)(count + 1) * sizeof *acts) : NULL;
+    for (int i = 0; acts && i < count; i++)
+        acts[i] = (pawl_act){.at_us = get_int(a, i, 1),
+                             .who = my_read_text(r, a, i, 2),
+                             .action = my_read_text(r, a, i, 3),
+                             .detail = my_read_text(r, a, i, 4),
+                             .id = get_null(a, i, 5) ? 0 : get_int(a, i, 5)};
+    if (acts) *page = (pawl_acts){(size_t)count, acts, rows > count ? get_int(a, count - 1, 0) : 0};
+    query->acts = page;
+}
+
 static bool answer_query(reading *r, pawl_query *query, pawl_status *status, pawl_error *err)
 {
     switch (query->kind) {
@@ -87,6 +107,7 @@ static bool answer_query(reading *r, pawl_query *query, pawl_status *status, paw
     case PAWL_QUERY_STATS: query->stats = my_stats_read(r, query->window_us); return true;
     case PAWL_QUERY_NODES: my_nodes_read(r, query); return true;
     case PAWL_QUERY_SETTINGS: settings_read(r, query); return true;
+    case PAWL_QUERY_ACTS: acts_read(r, query); return true;
     default: *status = err_set(err, PAWL_UNSUPPORTED, "stores of this kind do not answer that question"); return true;
     }
 }

@@ -100,3 +100,6 @@ SELECT task_id FROM @.pawl_key WHERE task_key = $6 AND task_id < $1 AND task_id 
 
 -- name: list_bounds
 SELECT (SELECT MIN(min_id) FROM @.pawl_born WHERE hour >= $1), (SELECT MAX(max_id) FROM @.pawl_born WHERE hour <= $2);
+
+-- name: acts
+SELECT id, at_us, who, action, detail, task_id FROM @.pawl_oplog WHERE id < $1 ORDER BY id DESC LIMIT $2;

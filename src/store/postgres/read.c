@@ -74,6 +74,27 @@ static void settings_read(reading *r, pawl_query *query)
     PQclear(answer);
 }
 
+static void acts_read(reading *r, pawl_query *query)
+{
+    pg_params_begin(&r->c->params);
+    pg_param_int8(&r->c->params, query->before ? query->before : INT64_MAX);
+    pg_param_int8(&r->c->params, query->limit + 1);
+    PGresult *answer = pg_ask(r, SQL_acts);
+    if (!answer) return;
+    int rows = PQntuples(answer), count = rows > query->limit ? query->limit : rows;
+    pawl_acts *page = pg_read_alloc(r, sizeof *page);
+    pawl_act *acts = page ? pg_read_alloc(r, (size_t)(count + 1) * sizeof *acts) : NULL;
+    for (int i = 0; acts && i < count; i++)
+        acts[i] = (pawl_act){.at_us = wire64(answer, i, 1),
+                             .who = pg_read_text(r, answer, i, 2),
+                             .action = pg_read_text(r, answer, i, 3),
+                             .detail = pg_read_text(r, answer, i, 4),
+                             .id = PQgetisnull(answer, i, 5) ? 0 : wire64(answer, i, 5)};
+    if (acts) *page = (pawl_acts){(size_t)count, acts, rows > count ? wire64(answer, count - 1, 0) : 0};
+    query->acts = page;
+    PQclear(answer);
+}
+
 static bool answer(reading *r, pawl_query *query, pawl_status *status, pawl_error *err)
 {
     switch (query->kind) {
@@ -85,6 +106,7 @@ static bool answer(reading *r, pawl_query *query, pawl_status *status, pawl_erro
     case PAWL_QUERY_NODES: pg_nodes_read(r, query); return true;
     case PAWL_QUERY_SETTINGS: settings_read(r, query); return true;
     case PAWL_QUERY_LIMITS: *status = err_set(err, PAWL_UNSUPPORTED, "stores of this kind keep no rate limits yet"); return true;
+    case PAWL_QUERY_ACTS: acts_read(r, query); return true;
     case PAWL_QUERY_GATE: pg_gate_read(r, query); return true;
     case PAWL_QUERY_DUMP: pg_dump_read(r, query->dump); return true;
     }

@@ -243,3 +243,6 @@ LEFT JOIN hit ON true ORDER BY CASE WHEN $3 THEN hit.id ELSE -hit.id END;
 
 -- name: list_bounds
 SELECT (SELECT min(min_id) FROM @.pawl_born WHERE hour >= $1), (SELECT max(max_id) FROM @.pawl_born WHERE hour <= $2);
+
+-- name: acts
+SELECT id, at_us, who, action, detail, task_id FROM @.pawl_oplog WHERE id < $1 ORDER BY id DESC LIMIT $2;

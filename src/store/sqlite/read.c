@@ -109,6 +109,30 @@ static void settings_read(reading *r, pawl_query *query)
     query->text = read_text(r, text);
 }
 
+static void acts_read(reading *r, pawl_query *asked)
+{
+    pawl_acts *page = read_alloc(r, sizeof *page);
+    pawl_act *acts = page ? read_alloc(r, (size_t)asked->limit * sizeof *acts) : NULL;
+    query q = query_on(r->c, SQL_acts);
+    put_int(&q, asked->before ? asked->before : INT64_MAX);
+    put_int(&q, asked->limit + 1);
+    bool more = false;
+    while (acts && query_row(&q) && !(more = page->count == (size_t)asked->limit)) {
+        page->next = get_int(&q);
+        pawl_act *a = &acts[page->count++];
+        a->at_us = get_int(&q);
+        a->who = read_text(r, get_text(&q));
+        a->action = read_text(r, get_text(&q));
+        a->detail = read_text(r, get_text(&q));
+        a->id = get_int(&q);
+    }
+    query_end(&q);
+    if (!acts) return;
+    if (!more) page->next = 0;
+    page->acts = acts;
+    asked->acts = page;
+}
+
 static bool answer(reading *r, pawl_query *query, pawl_status *status, pawl_error *err)
 {
     switch (query->kind) {
@@ -119,6 +143,7 @@ static bool answer(reading *r, pawl_query *query, pawl_status *status, pawl_erro
     case PAWL_QUERY_STATS: query->stats = stats_read(r, query->window_us); return true;
     case PAWL_QUERY_NODES: nodes_read(r, query); return true;
     case PAWL_QUERY_SETTINGS: settings_read(r, query); return true;
+    case PAWL_QUERY_ACTS: acts_read(r, query); return true;
     case PAWL_QUERY_GATE: gate_read(r, query); return true;
     case PAWL_QUERY_DUMP: dump_read(r, query->dump); return true;
     case PAWL_QUERY_LIMITS:

@@ -142,3 +142,6 @@ SELECT count(*) FROM pawl_queue;
 
 -- name: rollup_window
 SELECT outcome, count, wait, run FROM pawl_rollup WHERE minute BETWEEN ? AND ?;
+
+-- name: acts
+SELECT id, at_us, who, action, detail, task_id FROM pawl_oplog WHERE id < ? ORDER BY id DESC LIMIT ?;
