@@ -89,6 +89,10 @@ class Postgres(Server):
     def url(self, proxy=False, **parameters):
         return self.read("proxy_url" if proxy else "url") + "".join(f"&{name}={value}" for name, value in parameters.items())
 
+    def side(self, number):
+        """The URL of one of several stores on this server."""
+        return self.url(pawl_schema=f"side_{number}")
+
     def control(self, *args):
         subprocess.run([*self.user(), os.path.join(self.bin, "pg_ctl"), "-D", f"{self.where}/data", "-w", "-t", "60",
                         "-l", f"{self.where}/server.log", *args], check=True, cwd="/", stdin=subprocess.DEVNULL,
@@ -161,6 +165,11 @@ class MariaDB(Server):
 
     def url(self, **parameters):
         return self.read("url").replace("/?", "/pawl?") + "".join(f"&{name}={value}" for name, value in parameters.items())
+
+    def side(self, number):
+        """The URL of one of several stores on this server."""
+        self.sql(f"CREATE DATABASE IF NOT EXISTS side_{number}")
+        return self.url().replace("/pawl?", f"/side_{number}?")
 
     def launch(self):
         self.child = subprocess.Popen(self.command, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

@@ -71,6 +71,7 @@ typedef struct conn {
     bool borrowed;      /* the caller's own */
     bool inside;        /* a transaction may be open */
     bool script_failed; /* a part of the script failed already */
+    bool patient;       /* its script may take an hour */
     int64_t limit_us;   /* how long its calls may take; 0: as long as any */
     size_t packet_max;  /* what the server takes in one message */
     uint64_t affected;  /* rows, by the last statement */

@@ -110,7 +110,7 @@ static bool no_memory_after(conn *c, bool writes)
 static bool send_together(conn *c, bool writes)
 {
     int64_t most_us = c->link->call_us + 3 * PAWL_SECOND;
-    int64_t until_us = my_mono_us() + (c->limit_us && c->limit_us < most_us ? c->limit_us : most_us);
+    int64_t until_us = my_mono_us() + (c->patient ? PAWL_HOUR : c->limit_us && c->limit_us < most_us ? c->limit_us : most_us);
     bool no_memory = false;
     if (mysql_send_query(c->my, c->script.data, c->script.len) != 0) {
         lost(c, true, writes);
