@@ -361,6 +361,8 @@ void my_arrive_rows(arriving *l)
         add_rows(l, &b, SQL_load_acts);
         break;
     case PAWL_PART_SETTINGS: put_settings(l, &b); break;
+    case PAWL_PART_LIMITS:
+    case PAWL_PART_BUDGETS: break; /* refused before */
     }
     buf_done(&b);
     my_work_flush(&l->w);
