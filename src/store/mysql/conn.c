@@ -105,7 +105,8 @@ static const char *advice(const conn *c)
     case ER_BAD_DB_ERROR: return "; create it (CREATE DATABASE), or check the URL";
     case ER_NO_SUCH_TABLE:
     case ER_BAD_FIELD_ERROR: return "; run `pawl migrate status`";
-    case ER_ACCESS_DENIED_ERROR: return "; check user and password in the URL";
+    case ER_ACCESS_DENIED_ERROR: return "; check user and password in the URL, and whether the user must encrypt (ssl=on)";
+    case CR_SSL_CONNECTION_ERROR: return "; check host, ssl_ca and ssl_verify in the URL";
     case ER_OPTION_PREVENTS_STATEMENT: return "; the server takes no writes: name the primary in the URL";
     default: break;
     }
