@@ -59,7 +59,7 @@ def enqueue(url):
 def works(what, url):
     done = enqueue(url)
     if done.returncode:
-        raise proc.Failure(f"{what}: {done.stderr}")
+        raise proc.Failure(f"{what}: {done.returncode} {done.stderr}")
     print(f"ok: {what}")
 
 

@@ -164,6 +164,7 @@ pawl_status my_tx_apply(pawl_store *store, void *connection, pawl_op *ops, int c
     my_conn_init(&c, &s->link, s->allocator);
     c.borrowed = true;
     c.my = connection;
+    c.tls = mysql_get_ssl_cipher(connection) != NULL;
     status = apply(s, &c, &f, arena, err);
     my_conn_close(&c);
     return status;
