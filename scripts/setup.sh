@@ -36,6 +36,7 @@ needs_check=(
     "command:/usr/sbin/pgbouncer pgbouncer"
     "command:/usr/sbin/mariadbd mariadb-server-core"
     "command:mariadb mariadb-client-core"
+    "command:openssl openssl"
     "command:groff groff-base"
     "command:ps procps"
     "command:setarch util-linux"

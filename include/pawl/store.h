@@ -125,7 +125,7 @@ typedef enum pawl_op_result {
     PAWL_OP_COLLISION, /* INSERT: the id is taken, and the caller did not say that it might be */
     PAWL_OP_FULL,      /* INSERT: the queue's depth limit; nothing of the group was stored */
     PAWL_OP_REFUSED,   /* the store cannot hold it (a row too large, bytes it cannot keep) */
-    PAWL_OP_CLOSED,    /* INSERT, CANCEL, RETRY, ACK, QUEUE: the gate is shut (pawl_gate); nothing changed */
+    PAWL_OP_CLOSED,    /* INSERT, CANCEL, RETRY, ACK, QUEUE, LIMIT: the gate is shut (pawl_gate); nothing changed */
     PAWL_OP_MOVED,     /* RESERVE: the slot is far; the task is pending with it, and the lease has ended */
     PAWL_OP_BEYOND     /* RESERVE: the slot is beyond the horizon, or it is not to wait; nothing was taken, the lease is kept */
 } pawl_op_result;
@@ -387,7 +387,7 @@ typedef struct pawl_sweep {
 
 /* Whether tasks may come and go; kept in the store.
  *
- * While it is shut (CLOSED, ARRIVING): INSERTs (spawns excepted), CANCEL, RETRY, ACK and QUEUE are answered with PAWL_OP_CLOSED, also in
+ * While it is shut (CLOSED, ARRIVING): INSERTs (spawns excepted), CANCEL, RETRY, ACK, QUEUE and LIMIT are answered with PAWL_OP_CLOSED, also in
  * transactions of the caller's own; claims grant nothing and say so in the news. Everything else works as ever (START, FINISH, RELEASE,
  * PROGRESS, renew, rescue, ...), so what runs comes to its end. Sweeps remove nothing unless the gate is OPEN.
  *
@@ -448,7 +448,8 @@ typedef struct pawl_record {
     int suspicion;    /* 0 none, 1 suspect, 2 to run alone */
     int runs, failures, interruptions, rescues, strikes;
     int64_t fence;
-    int64_t run_at_us, leased_us; /* 0: born leased, so as created */
+    int64_t run_at_us,
+        leased_us; /* 0: born leased, so as created. Where a pending task has a slot, run_at_us is 0: it is due, and asks anew */
     int64_t started_us, finished_us, run_us;
     const char *node;
     pawl_attempt_outcome outcome; /* of the last attempt; NONE: it ended without one */
@@ -486,11 +487,28 @@ typedef struct pawl_past_queue {
     bool paused;
 } pawl_past_queue;
 
+typedef struct pawl_past_limit { /* one in force: of a type, or of one key of it */
+    const char *type;
+    pawl_bytes key; /* as stored */
+    pawl_rate rate;
+    bool paused;
+} pawl_past_limit;
+
+typedef struct pawl_past_budget { /* what is left of it: a row of store/budget.h */
+    const char *type;
+    pawl_bytes key; /* as stored */
+    int64_t tat_us, period_us, seen_us, epoch;
+    int tat_part, permits, burst;
+} pawl_past_budget;
+
 typedef enum pawl_part {
     PAWL_PART_TASKS = 1, /* pages by id; each shows one moment, in which every task has one state */
     PAWL_PART_MINUTES,   /* pages by minute */
     PAWL_PART_ACTS,      /* pages by number */
-    PAWL_PART_SETTINGS   /* one page: queues, ids, audit_cut_us */
+    PAWL_PART_SETTINGS,  /* one page: queues, ids, audit_cut_us */
+    /* Only of stores that keep rate limits: */
+    PAWL_PART_LIMITS, /* one page */
+    PAWL_PART_BUDGETS /* pages by number */
 } pawl_part;
 
 #define PAWL_STATE_BIT(state) (1u << (state))
@@ -511,6 +529,8 @@ typedef struct pawl_dump {
     pawl_past_minute *minutes;
     pawl_past_act *acts;
     pawl_past_queue *queues;
+    pawl_past_limit *limits;
+    pawl_past_budget *budgets;
     int count;                          /* of whatever it is */
     int64_t counts[PAWL_STATE_COUNT];   /* tasks looked at, by state, told or not; */
     uint64_t sums[PAWL_STATE_COUNT];    /* and pawl_id_sum of their ids, added up */
@@ -686,7 +706,8 @@ typedef struct pawl_store_type {
 
     /* One atomic commit of a page, and of the gate's position. Ids, times, fences and counters are kept; queues, keys, statistics and
      * whatever else the store derives from tasks follow. Tasks: one whose id is stored is left alone, but for resolution and retried_as.
-     * Of ids and node numbers, what was used at the other store is never drawn here. INVALID: the store cannot hold one of them; nothing
+     * Of ids and node numbers, what was used at the other store is never drawn here. A limit takes the place of one that is here; of a
+     * budget only what was started counts as spent (budget_settle), for tasks that had a slot ask anew. INVALID: the store cannot hold one of them; nothing
      * was stored. */
     pawl_status (*load)(pawl_store *store, pawl_load *call, pawl_arena *arena, pawl_error *err);
 } pawl_store_type;

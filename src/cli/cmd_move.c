@@ -8,7 +8,7 @@
 #include <string.h>
 
 const char help_move[] =
-    "Moves everything to another, empty store, of any kind: live tasks, history, statistics. Nodes go on working while history is copied. "
+    "Moves everything to another, empty store, of any kind: live tasks, history, rate limits, statistics. Nodes go on working while history is copied. "
     "Then the first store is closed: nodes let what runs come to its end and stop, dispatches are refused and told where the tasks went. "
     "The rest is copied, counts and sums of ids are compared, and the second store is opened. The first one stays closed.\n"
     "\n"
@@ -22,7 +22,7 @@ const char help_move[] =
 static struct {
     const char *from, *to, *by;
     int64_t grace_us;
-    bool abort, lost;
+    bool abort, lost, leave_limits;
 } o;
 
 const opt move_opts[] = {
@@ -32,6 +32,7 @@ const opt move_opts[] = {
            "how long running tasks may take to end, once the first store is closed (default: no limit)", .min = 1),
     OPTION(OPT_FLAG, "abort", &o.abort, NULL, "give the move up: open the first store again, empty the second"),
     OPTION(OPT_FLAG, "lost", &o.lost, NULL, "with --abort: the second store is gone for good"),
+    OPTION(OPT_FLAG, "leave-limits", &o.leave_limits, NULL, "do not take rate limits along"),
     OPTION(OPT_NAME, "by", &o.by, "NAME", "who does it (default: the user)"),
     OPTIONS_END};
 
@@ -117,6 +118,7 @@ int cmd_move(cli *c)
                                  .grace_us = o.grace_us,
                                  .abort = o.abort,
                                  .lost = o.lost,
+                                 .leave_limits = o.leave_limits,
                                  .progress = on_progress,
                                  .ctx = &m};
     pawl_status status = pawl_move(&options, &report, &err);

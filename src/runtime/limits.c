@@ -33,7 +33,11 @@ pawl_status limits_check(const pawl_rate *r, const char *type, pawl_error *err)
 
 /* ---- changing ------------------------------------------------------------------------------------------------------------ */
 
-static void read_more(ticket *t, const core_request *r) { t->done_count = r->status == PAWL_OK && r->ops[0].u.limit.more; }
+static void read_more(ticket *t, const core_request *r)
+{
+    t->done_count = r->status == PAWL_OK && r->ops[0].u.limit.more;
+    if (!r->status && r->ops[0].result == PAWL_OP_CLOSED) t->status = PAWL_MOVED;
+}
 
 typedef struct change {
     const char *type, *by;

@@ -4,7 +4,7 @@
  *   HISTORY    leaving    what is finished, while nodes work
  *   CLOSE      closed     nothing: waits until no lease is held, and frees those of the dead
  *   REST       closed     what is not finished, and what ended or was resolved since HISTORY began
- *   SETTINGS, MINUTES, ACTS    queues and ids; statistics; the operator log
+ *   SETTINGS, LIMITS, BUDGETS, MINUTES, ACTS    queues and ids; rate limits, and what is left of them; statistics; the operator log
  *   CHECK                 counts and sums of ids by state, at both stores; if they differ, REPAIR copies what is missing
  *
  * The target's gate is ARRIVING from first to last, so nothing starts there before CHECK was passed; then it is opened. The source stays
@@ -101,6 +101,33 @@ static pawl_dump tasks(unsigned states, int64_t since_us)
 
 static pawl_dump rest(pawl_part part) { return (pawl_dump){.part = part, .limit = PAGE_MOST}; }
 
+static bool limits_go(const mover *m) { return m->from->type->limits && m->to->type->limits && !m->o->leave_limits; }
+
+/* Limits that people set are not left behind silently. They may come while history is copied. */
+static pawl_status check_limits(mover *m, pawl_error *err)
+{
+    pawl_dump *d = &m->counting;
+    if (limits_go(m) || m->o->leave_limits || !m->from->type->limits) return PAWL_OK;
+    *d = rest(PAWL_PART_LIMITS);
+    arena_reset(m->counted);
+    pawl_status status = move_dump(m, m->from, d, m->counted, err);
+    if (status || d->count == 0) return status;
+    return err_set(
+        err, PAWL_UNSUPPORTED,
+        "cannot move the rate limits of \"%.150s\" (%d, the first for type \"%.60s\"): \"%.150s\" keeps none; leave them behind "
+        "with --leave-limits, or choose another store",
+        m->from_url, d->count, d->limits[0].type, m->to_url);
+}
+
+static pawl_status copy_limits(mover *m, position *p, pawl_error *err)
+{
+    if (limits_go(m)) return move_copy(m, p, rest(PAWL_PART_LIMITS), BUDGETS, err);
+    pawl_status status = check_limits(m, err);
+    p->step = MINUTES;
+    p->after = 0;
+    return status ? status : move_put_position(m, p, err);
+}
+
 static pawl_status one_step(mover *m, position *p, pawl_error *err)
 {
     pawl_status status;
@@ -116,7 +143,9 @@ static pawl_status one_step(mover *m, position *p, pawl_error *err)
         m->rest = m->seen;
         m->seen_rest = true;
         return status;
-    case SETTINGS: return move_copy(m, p, rest(PAWL_PART_SETTINGS), MINUTES, err);
+    case SETTINGS: return move_copy(m, p, rest(PAWL_PART_SETTINGS), LIMITS, err);
+    case LIMITS: return copy_limits(m, p, err);
+    case BUDGETS: return move_copy(m, p, rest(PAWL_PART_BUDGETS), MINUTES, err);
     case MINUTES: return move_copy(m, p, rest(PAWL_PART_MINUTES), ACTS, err);
     case ACTS: return move_copy(m, p, rest(PAWL_PART_ACTS), CHECK_SUMS, err);
     case REPAIR: m->seen_rest = false; return move_copy(m, p, tasks(FINISHED | UNFINISHED, 0), CHECK_AGAIN, err);
@@ -234,7 +263,8 @@ static pawl_status move(mover *m, pawl_error *err)
         status = open_target(m, err);
         return status ? status : report_of(m, err);
     }
-    if (!p.step) status = take_target(m, &p, err);
+    if (p.step < LIMITS) status = check_limits(m, err);
+    if (!status && !p.step) status = take_target(m, &p, err);
     if (!status) status = take_source(m, &p, &from, err);
     return status ? status : go(m, &p, err);
 }

@@ -7,7 +7,20 @@
 #define POSITION_TEXT 100
 #define PAGE_MOST 2000 /* tasks of a page */
 
-typedef enum move_step { HISTORY = 1, CLOSE, REST, SETTINGS, MINUTES, ACTS, CHECK_SUMS, REPAIR, CHECK_AGAIN, STEPS } move_step;
+typedef enum move_step {
+    HISTORY = 1,
+    CLOSE,
+    REST,
+    SETTINGS,
+    LIMITS,
+    BUDGETS,
+    MINUTES,
+    ACTS,
+    CHECK_SUMS,
+    REPAIR,
+    CHECK_AGAIN,
+    STEPS
+} move_step;
 
 typedef struct position { /* how far it has come; the target's gate has it as text */
     int step;
@@ -47,6 +60,7 @@ pawl_status move_show(mover *m, const char *phase, const char *waiting, pawl_err
 pawl_status move_look(mover *m, pawl_store *store, pawl_gate *gate, pawl_error *err); /* in m->arena */
 pawl_status move_set(mover *m, pawl_store *store, const pawl_gate *gate, pawl_error *err);
 pawl_status move_set_target(mover *m, pawl_gate *gate, pawl_error *err); /* CONFLICT: it is not where we left it */
+pawl_status move_dump(mover *m, pawl_store *store, pawl_dump *d, pawl_arena *arena, pawl_error *err);
 bool move_position_read(const char *text, position *p);
 pawl_status move_put_position(mover *m, const position *p, pawl_error *err);
 pawl_status move_not_ours(mover *m, pawl_error *err);

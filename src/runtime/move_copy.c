@@ -13,8 +13,8 @@
 #define LOOK_US (200 * PAWL_MILLISECOND)
 #define WATCH_US (10 * PAWL_SECOND) /* a node that has lapsed is watched for so long before it is rescued */
 
-static const char *const phases[STEPS] = {"counting",   "history",    "waiting",  "rest", "statistics",
-                                          "statistics", "statistics", "checking", "rest", "checking"};
+static const char *const phases[STEPS] = {"counting",   "history",    "waiting",    "rest",     "statistics", "statistics",
+                                          "statistics", "statistics", "statistics", "checking", "rest",       "checking"};
 
 bool move_same(const char *a, const char *b) { return a && b && strcmp(a, b) == 0; }
 
@@ -73,7 +73,7 @@ pawl_status move_set(mover *m, pawl_store *store, const pawl_gate *gate, pawl_er
     return status;
 }
 
-static pawl_status dump(mover *m, pawl_store *store, pawl_dump *d, pawl_arena *arena, pawl_error *err)
+pawl_status move_dump(mover *m, pawl_store *store, pawl_dump *d, pawl_arena *arena, pawl_error *err)
 {
     (void)m;
     pawl_query query = {.kind = PAWL_QUERY_DUMP, .dump = d};
@@ -177,7 +177,7 @@ static void page_read(mover *m, page *p, const pawl_dump *how)
 {
     arena_reset(p->arena);
     p->d = *how;
-    p->status = dump(m, m->from, &p->d, p->arena, &p->err);
+    p->status = move_dump(m, m->from, &p->d, p->arena, &p->err);
 }
 
 static pawl_status load_page(mover *m, position *p, const page *g, int next_step, pawl_error *err)
@@ -265,7 +265,7 @@ pawl_status move_count(mover *m, pawl_store *store, const char *phase, census *o
     *d = (pawl_dump){.part = PAWL_PART_TASKS, .limit = COUNT_ROWS};
     do {
         arena_reset(m->counted);
-        status = dump(m, store, d, m->counted, err);
+        status = move_dump(m, store, d, m->counted, err);
         for (int i = 0; !status && i < PAWL_STATE_COUNT; i++) {
             out->counts[i] += d->counts[i];
             out->sums[i] += d->sums[i];

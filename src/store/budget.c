@@ -84,6 +84,24 @@ bool budget_give_back(budget_row *g, const budget_limit *l, int64_t now_us, pawl
     return true;
 }
 
+void budget_settle(budget_row *g, int64_t now_us)
+{
+    budget_limit l;
+    pawl_rate by = {.permits = g->permits, .burst = g->burst, .period_us = g->period_us};
+    int64_t ahead = 1;
+    g->last_id = g->last_slot_us = 0;
+    g->epoch++;
+    if (!budget_limit_make(&by, false, &l)) {
+        *g = (budget_row){.epoch = g->epoch};
+        return;
+    }
+    now_us = rate_clock(now_us);
+    while (ahead > 0) { /* how many steps, at least; no more at once than the arithmetic takes */
+        ahead = (rate_slot(&l.r, g->tat, now_us) - now_us - 1) / (l.r.step.us + 1);
+        if (ahead > 0) rate_give_back(&l.r, &g->tat, ahead < l.r.burst ? (int)ahead : l.r.burst);
+    }
+}
+
 bool budget_idle(const budget_row *g, int64_t now_us) { return g->tat.us < now_us - IDLE_US && g->seen_us < now_us - IDLE_US; }
 
 /* ---- looking --------------------------------------------------------------------------------------------------------------- */

@@ -57,6 +57,9 @@ bool budget_give_back(budget_row *g, const budget_limit *l, int64_t now_us, pawl
 /* Brings the row up to date with the limit and the clock: the new epoch begins here. */
 void budget_see(budget_row *g, const budget_limit *l, int64_t *now_us);
 
+/* A row that comes from another store: slots that lie ahead are void, and count as spent no more. */
+void budget_settle(budget_row *g, int64_t now_us);
+
 /* The budget is whole, so that no row is as good as this one. */
 bool budget_idle(const budget_row *g, int64_t now_us);
 

@@ -110,6 +110,9 @@ pawl_status store_set_gate(pawl_store *store, const pawl_gate *gate, pawl_error 
 
 pawl_status store_load(pawl_store *store, pawl_load *call, pawl_arena *arena, pawl_error *err)
 {
+    bool limits = call->page->part == PAWL_PART_LIMITS || call->page->part == PAWL_PART_BUDGETS;
+    if (store->type->load && limits && !store->type->limits)
+        return err_set(err, PAWL_UNSUPPORTED, "stores of the kind \"%s\" keep no rate limits", store->type->scheme);
     return store->type->load ? store->type->load(store, call, arena, err) : cannot_move(store, err);
 }
 

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "store/store.h"
 #include <pawl.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
@@ -199,6 +200,155 @@ static void stopped_anywhere(void **state)
     assert_int_equal(blocks, 0);
 }
 
+/* ---- stores that differ in the end ----------------------------------------------------------------------------------------- */
+
+static const char *harm; /* done to the second store once everything was copied */
+static int repairs;      /* how often it was copied again, */
+static int repairs_most; /* before it is stopped; 0: it is not */
+static bool checked;
+
+static void change_target(const char *sql)
+{
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(to + strlen("sqlite:"), &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, 10000);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+static bool spoil(void *ctx, const pawl_move_progress *progress)
+{
+    if (strcmp(progress->phase, "statistics") == 0 && harm) {
+        change_target(harm);
+        harm = NULL;
+    }
+    checked |= strcmp(progress->phase, "checking") == 0;
+    repairs += checked && strcmp(progress->phase, "rest") == 0;
+    (void)ctx;
+    return !repairs_most || repairs < repairs_most;
+}
+
+/* What is missing is copied again, also by a mover that comes after one that was stopped while it did so. */
+static void what_is_missing_is_copied_again(void **state)
+{
+    (void)state;
+    pawl *p = open_store(from, false);
+    pawl_move_report report = {0};
+    pawl_id last = 0;
+    for (int i = 0; i < 5; i++) last = dispatch(p, "t", PAWL_HOUR);
+    pawl_close(p);
+    harm = "DELETE FROM pawl_body WHERE id = (SELECT max(id) FROM pawl_live);"
+           "DELETE FROM pawl_live WHERE id = (SELECT max(id) FROM pawl_live)";
+    repairs_most = 1;
+    repairs = 0;
+    checked = false;
+    assert_int_equal(move_with(spoil, false, &report), PAWL_CONFLICT); /* it stops as soon as it begins to repair */
+    assert_true(!harm && repairs == 1);
+    ok(move_with(NULL, false, &report));
+    assert_true(report.tasks == 5 && report.copied == 1 && report.resumed);
+    p = open_store(to, false);
+    pawl_info *info;
+    ok(pawl_get(p, last, &info, &err));
+    assert_int_equal(info->state, PAWL_PENDING);
+    pawl_info_free(info);
+    pawl_close(p);
+    assert_int_equal(blocks, 0);
+}
+
+/* What should not be there cannot be repaired. Nothing is lost: given up, the first store has everything. */
+static void what_is_too_much_is_told(void **state)
+{
+    (void)state;
+    pawl *p = open_store(from, false);
+    for (int i = 0; i < 5; i++) dispatch(p, "t", PAWL_HOUR);
+    harm =
+        "CREATE TEMP TABLE b AS SELECT * FROM pawl_body LIMIT 1; UPDATE b SET id = id - 1; INSERT INTO pawl_body SELECT * FROM b;"
+        "CREATE TEMP TABLE v AS SELECT * FROM pawl_live LIMIT 1; UPDATE v SET id = id - 1; INSERT INTO pawl_live SELECT * FROM v";
+    repairs_most = 0;
+    checked = false;
+    assert_int_equal(move_with(spoil, false, NULL), PAWL_CORRUPT);
+    assert_non_null(strstr(err.message, "do not hold the same tasks"));
+    ok(move_with(NULL, true, NULL));
+    dispatch(p, "t", PAWL_HOUR);
+    pawl_page *page;
+    ok(pawl_list(p, NULL, &page, &err));
+    assert_int_equal(page->count, 6);
+    pawl_page_free(page);
+    pawl_close(p);
+    assert_int_equal(blocks, 0);
+}
+
+/* ---- rate limits ----------------------------------------------------------------------------------------------------------- */
+
+static const pawl_rate rate = {.permits = 7, .period_us = PAWL_HOUR};
+
+static int limits_at(const char *url)
+{
+    pawl_limits *limits;
+    pawl *p = open_store(url, false);
+    ok(pawl_get_limits(p, &(pawl_limit_filter){0}, &limits, &err));
+    int count = (int)limits->count;
+    if (count) assert_true(limits->limits[0].rate.permits == 7 && strcmp(limits->limits[0].type, "t") == 0);
+    pawl_limits_free(limits);
+    pawl_close(p);
+    return count;
+}
+
+static void limits_go_along(void **state)
+{
+    (void)state;
+    pawl *p = open_store(from, false);
+    ok(pawl_set_limit(p, "t", (pawl_bytes){0}, &rate, "ann", &err));
+    ok(move_with(NULL, false, NULL));
+    assert_int_equal(limits_at(to), 1);
+    moved(pawl_set_limit(p, "t", (pawl_bytes){0}, &(pawl_rate){0}, "ann", &err), "have moved to");
+    pawl_close(p);
+    assert_int_equal(blocks, 0);
+}
+
+/* A kind of store that keeps none. */
+static pawl_store_type plain;
+
+static pawl_status plain_open(const pawl_store_options *o, pawl_store **out, pawl_error *e)
+{
+    pawl_store_options inner = *o;
+    char url[400];
+    snprintf(url, sizeof url, "sqlite:%s", o->url + strlen("plain:"));
+    inner.url = url;
+    pawl_status status = store_sqlite_type.open(&inner, out, e);
+    if (!status) (*out)->type = &plain;
+    return status;
+}
+
+static void limits_are_not_left_behind_silently(void **state)
+{
+    (void)state;
+    char target[400];
+    snprintf(target, sizeof target, "plain:%s", to + strlen("sqlite:"));
+    pawl_move_options options = {.from = from, .to = target, .by = "ann", .allocator = counting};
+    pawl *p = open_store(from, false);
+    ok(pawl_set_limit(p, "t", (pawl_bytes){0}, &rate, "ann", &err));
+    dispatch(p, "t", PAWL_HOUR);
+    assert_int_equal(pawl_move(&options, NULL, &err), PAWL_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "--leave-limits"));
+    dispatch(p, "t", PAWL_HOUR); /* nothing was closed */
+    options.leave_limits = true;
+    ok(pawl_move(&options, NULL, &err));
+    pawl_close(p);
+    assert_int_equal(limits_at(to), 0);
+    assert_int_equal(blocks, 0);
+}
+
+static int add_plain(void **state)
+{
+    (void)state;
+    plain = store_sqlite_type;
+    plain.scheme = "plain";
+    plain.limits = false;
+    plain.open = plain_open;
+    return pawl_register_store(&plain, &err);
+}
+
 /* Given up after every such call, the first store has everything and works, and the second is empty. */
 static void given_up_anywhere(void **state)
 {
@@ -299,8 +449,16 @@ static int tear_down(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        TEST(everything_moves), TEST(engines_are_told),  TEST(the_callers_transaction_is_refused),
-        TEST(stopped_anywhere), TEST(given_up_anywhere), TEST(there_and_back),
+        TEST(everything_moves),
+        TEST(engines_are_told),
+        TEST(the_callers_transaction_is_refused),
+        TEST(stopped_anywhere),
+        TEST(given_up_anywhere),
+        TEST(there_and_back),
+        TEST(what_is_missing_is_copied_again),
+        TEST(what_is_too_much_is_told),
+        TEST(limits_go_along),
+        TEST(limits_are_not_left_behind_silently),
     };
-    return cmocka_run_group_tests_name("moving", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("moving", tests, add_plain, NULL);
 }

@@ -28,6 +28,17 @@ static pawl_gate *gate_of(world *w, pawl_store *store)
     return query.gate;
 }
 
+static pawl_op *op_limit(world *w, const char *type, const char *key, pawl_rate rate)
+{
+    pawl_op *op = keep(w, sizeof *op);
+    op->kind = PAWL_OP_LIMIT;
+    op->audit = PAWL_AUDIT_FULL;
+    op->u.limit.type = type;
+    op->u.limit.key = pawl_str(key);
+    op->u.limit.rate = rate;
+    return op;
+}
+
 static void tells_what_was_set(world *w)
 {
     if (cannot(w)) return;
@@ -91,6 +102,7 @@ static void nothing_comes(world *w)
         for (int k = 0; k < 6; k++) assert_int_equal(ops[k]->result, PAWL_OP_CLOSED);
         assert_int_equal(apply(w, w->b, 0, op_insert(w, (spec){.draw = true})), PAWL_OP_CLOSED);
         assert_int_equal(apply(w, w->b, other, op_ack(w, in->id, "ann", NULL)), PAWL_OP_CLOSED);
+        if (w->a->type->limits) assert_int_equal(apply(w, w->b, other, op_limit(w, "t", NULL, (pawl_rate){0})), PAWL_OP_CLOSED);
         pawl_want want = claim(w, w->b, other, (wish){.free = 4});
         assert_true(want.got == 0 && want.paused && !want.more && w->news.closed);
     }
@@ -523,6 +535,74 @@ static void other_moves_are_refused(world *w)
     assert_int_equal(store_load(w->a, &call, w->arena, &w->err), PAWL_MOVED);
 }
 
+/* ---- rate limits -------------------------------------------------------------------------------------------------- */
+
+static char *render_limits(world *w)
+{
+    char *out = keep(w, ROOM);
+    pawl_limit_filter filter = {.limit = 100};
+    pawl_query query = {.kind = PAWL_QUERY_LIMITS, .limit_filter = &filter};
+    assert_int_equal(store_read(w->a, &query, w->arena, &w->err), PAWL_OK);
+    for (size_t i = 0; i < query.limits->count; i++) {
+        const pawl_limit_info *l = &query.limits->limits[i];
+        add(out, ROOM, "%s %.*s %d %lld %d %lld %d%d%d %d%d %d\n", l->type, (int)l->key.len, l->key.len ? l->key.data : "",
+            l->rate.permits, (long long)l->rate.period_us, l->rate.burst, (long long)l->rate.horizon_us, l->rate.start_empty,
+            l->rate.retries_free, l->rate.discard, l->own, l->paused, l->left);
+    }
+    return out;
+}
+
+/* Of the key "a" two have started, and two wait for their slots. */
+static void fill_limits(world *w, int64_t n, pawl_op *waiting[2])
+{
+    pawl_rate rate = {.permits = 1, .period_us = PAWL_SECOND, .burst = 2, .horizon_us = -1}, rare = rate;
+    rare.period_us = PAWL_MINUTE;
+    rare.start_empty = rare.retries_free = rare.discard = true;
+    pawl_op *paused = op_limit(w, "u", NULL, rate);
+    paused->u.limit.paused = true;
+    assert_int_equal(apply(w, w->a, 0, op_limit(w, "t", NULL, rate)), PAWL_OP_DONE);
+    assert_int_equal(apply(w, w->a, 0, op_limit(w, "t", "b", rare)), PAWL_OP_DONE);
+    assert_int_equal(apply(w, w->a, 0, paused), PAWL_OP_DONE);
+    for (int i = 0; i < 4; i++) {
+        pawl_op *op = op_insert(w, (spec){.ask_lease = true, .rate_key = "a"});
+        assert_int_equal(apply(w, w->a, n, op), PAWL_OP_DONE);
+        assert_true((op->out_fence > 0) == (i < 2));
+        if (i < 2) apply(w, w->a, n, op_finish(w, op->id, op->out_fence, PAWL_SUCCEEDED));
+        else waiting[i - 2] = op;
+    }
+}
+
+/* Limits are in force as they were, what was started counts as spent, and those that had a slot ask for it anew. */
+static void limits_come_along(world *w)
+{
+    if (cannot(w) || !w->a->type->limits) return;
+    int64_t n = join(w, w->a);
+    pawl_op *waiting[2];
+    fill_limits(w, n, waiting);
+    char *before = render_limits(w);
+    pages p = {0};
+    add_pages(w, &p, PAWL_PART_TASKS, 100);
+    for (int i = 0; i < p.all[0]->count; i++)
+        if (p.all[0]->tasks[i].state == PAWL_PENDING) assert_true(p.all[0]->tasks[i].run_at_us == 0);
+    add_pages(w, &p, PAWL_PART_LIMITS, 100);
+    add_pages(w, &p, PAWL_PART_BUDGETS, 1);
+    set_gate(w, PAWL_GATE_ARRIVING);
+    assert_int_equal(store_set_gate(w->a, &(pawl_gate){.mode = PAWL_GATE_OPEN, .move = MOVE, .discard = true}, &w->err), PAWL_OK);
+    assert_string_equal(render_limits(w), "");
+    for (int twice = 0; twice < 2; twice++)
+        for (int i = 0; i < p.count; i++) load(w, p.all[i], NULL, NULL, NULL);
+    assert_string_equal(render_limits(w), before);
+    assert_int_equal(claim(w, w->a, n, (wish){.free = 4}).got, 2);
+    for (int i = 0; i < 2; i++) {
+        pawl_op *op = keep(w, sizeof *op);
+        *op = (pawl_op){
+            .kind = PAWL_OP_RESERVE, .id = w->claimed[i].body->id, .fence = w->claimed[i].fence, .audit = PAWL_AUDIT_FULL};
+        assert_true(w->claimed[i].limited && w->claimed[i].until_us == 0);
+        assert_int_equal(apply(w, w->a, n, op), PAWL_OP_MOVED);
+        assert_true(op->out_run_at_us == waiting[i]->out_run_at_us);
+    }
+}
+
 /* ---- out of memory ------------------------------------------------------------------------------------------------ */
 
 static void a_dump_that_finds_no_room(world *w)
@@ -582,6 +662,7 @@ CASES(move_cases){{"gate: tells what was set", tells_what_was_set},
                   {"load: leased becomes pending", leased_becomes_pending},
                   {"load: ids are not drawn again", ids_are_not_drawn_again},
                   {"load: other moves are refused", other_moves_are_refused},
+                  {"load: rate limits and what is left of them", limits_come_along},
                   {"out of memory: a dump that finds no room", a_dump_that_finds_no_room},
                   {"out of memory: a page is whole", a_page_is_whole},
                   {NULL, NULL}};

@@ -59,6 +59,15 @@ PGconn *bed_connect(const char *schema)
     return pg;
 }
 
+PGconn *bed_connect_database(const char *name)
+{
+    static const char *const keys[] = {"dbname", "dbname", NULL};
+    const char *const values[] = {base_url(false), name, NULL};
+    PGconn *pg = PQconnectdbParams(keys, values, 1);
+    if (PQstatus(pg) != CONNECTION_OK) die("cannot connect", PQerrorMessage(pg));
+    return pg;
+}
+
 static PGresult *run(PGconn *pg, const char *fmt, va_list args)
 {
     char sql[8000];

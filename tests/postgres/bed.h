@@ -10,6 +10,7 @@ bool bed_there(bool proxy);                                           /* false: 
 void bed_url(char *out, size_t size, const char *schema, bool proxy); /* with pawl_schema */
 void bed_schema(char *out, size_t size, const char *what);            /* a name that no other process has */
 PGconn *bed_connect(const char *schema);                              /* not through the proxy; search_path is the schema */
+PGconn *bed_connect_database(const char *name);                       /* another one of the same server */
 void bed_exec(PGconn *pg, const char *fmt, ...) PAWL_PRINTF(2, 3);    /* must succeed */
 int64_t bed_int(PGconn *pg, const char *fmt, ...) PAWL_PRINTF(2, 3);  /* one number */
 void bed_empty(const char *schema);                                   /* every table of a store, if there is one */

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "store/postgres/postgres.h"
 #include "store/store.h"
+#include <stdio.h>
 #include <string.h>
 
 #define MOVE "gate:1"
@@ -89,6 +90,27 @@ static void open_transactions_are_counted(void **state)
     PQfinish(later);
 }
 
+/* Whatever goes on in other databases of the server, and in other schemas of this one, is none of a move's business. */
+static void others_are_not_counted(void **state)
+{
+    (void)state;
+    char other[80];
+    PGconn *near = bed_connect(schema), *far = bed_connect(NULL);
+    snprintf(other, sizeof other, "%s_far", schema);
+    bed_exec(far, "CREATE DATABASE %s", other);
+    PQfinish(far);
+    far = bed_connect_database(other);
+    bed_exec(far, "CREATE TABLE pawl_gate (a int); BEGIN; INSERT INTO pawl_gate VALUES (1)");
+    bed_exec(near, "BEGIN; CREATE TEMP TABLE pawl_gate (a int); INSERT INTO pg_temp.pawl_gate VALUES (1)");
+    set(PAWL_GATE_CLOSED);
+    assert_int_equal(look().writers, 0);
+    PQfinish(near);
+    PQfinish(far);
+    far = bed_connect(NULL);
+    bed_exec(far, "DROP DATABASE %s", other);
+    PQfinish(far);
+}
+
 static void prepared_transactions_are_counted(void **state)
 {
     (void)state;
@@ -137,9 +159,8 @@ static int tear_down(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        TEST(enqueue_is_refused),
-        TEST(open_transactions_are_counted),
-        TEST(prepared_transactions_are_counted),
+        TEST(enqueue_is_refused),        TEST(open_transactions_are_counted),
+        TEST(others_are_not_counted),    TEST(prepared_transactions_are_counted),
         TEST(old_snapshots_are_refused),
     };
     if (!bed_there(false)) return BED_SKIP;

@@ -4,7 +4,7 @@
     move.py live [--from KIND] [--to KIND] [--seconds N] [--seed N]
     move.py rows [--from KIND] [--to KIND] [--rows N]
 
-KIND is sqlite or postgres. `live`: nodes dispatch and run tasks at the first store while it is moved; the mover is killed with SIGKILL three
+KIND is sqlite, postgres or mysql. `live`: nodes dispatch and run tasks at the first store while it is moved; the mover is killed with SIGKILL three
 times, in different phases, and a node once, with what it held. A clean node drains the second store, and history.py judges what all
 of them told. `rows`: a store with so many tasks is moved, killed three times as well, and must come out as it went in, line by line of
 its export; says how fast that was.
@@ -30,7 +30,7 @@ PHASES = ("copying what is finished", "waiting for", "copying the rest", "copyin
 
 
 def url(path):
-    return path if path.startswith("postgres") else "sqlite:" + path
+    return path if path.startswith(tuple(servers.KINDS)) else "sqlite:" + path
 
 
 def pawl(*args, check=True):
@@ -73,9 +73,8 @@ def stores(args, directory):
     """Where the tasks are, and where they go."""
     kinds = (getattr(args, "from"), args.to)
     with contextlib.ExitStack() as stack:
-        server = stack.enter_context(servers.server("postgres")) if "postgres" in kinds else None
-        yield [server.url(pawl_schema=f"side_{i}") if kind == "postgres" else os.path.join(directory, f"{i}.db")
-               for i, kind in enumerate(kinds)]
+        running = {kind: stack.enter_context(servers.server(kind)) for kind in servers.KINDS if kind in kinds}
+        yield [running[kind].side(i) if kind in running else os.path.join(directory, f"{i}.db") for i, kind in enumerate(kinds)]
 
 
 # ---- while nodes work -------------------------------------------------------------------------------------------------------------------
@@ -158,8 +157,8 @@ def rows(args, found):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=("live", "rows"))
-    parser.add_argument("--from", choices=("sqlite", "postgres"), default="sqlite")
-    parser.add_argument("--to", choices=("sqlite", "postgres"), default="sqlite")
+    parser.add_argument("--from", choices=("sqlite", *servers.KINDS), default="sqlite")
+    parser.add_argument("--to", choices=("sqlite", *servers.KINDS), default="sqlite")
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--rows", type=int, default=20000)
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))

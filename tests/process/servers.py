@@ -64,6 +64,14 @@ class Server:
         self.stop()
         self.start()
 
+    def own(self, *paths):
+        """The server may read them, and nobody else."""
+        owner = os.stat(f"{self.where}/data")
+        for path in paths:
+            os.chmod(path, 0o600)
+            if not os.getuid():
+                os.chown(path, owner.st_uid, owner.st_gid)
+
     def close(self):
         subprocess.run([self.script, "stop", self.folder], check=False, env=ENVIRONMENT)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -88,6 +96,10 @@ class Postgres(Server):
 
     def url(self, proxy=False, **parameters):
         return self.read("proxy_url" if proxy else "url") + "".join(f"&{name}={value}" for name, value in parameters.items())
+
+    def side(self, number):
+        """The URL of one of several stores on this server."""
+        return self.url(pawl_schema=f"side_{number}")
 
     def control(self, *args):
         subprocess.run([*self.user(), os.path.join(self.bin, "pg_ctl"), "-D", f"{self.where}/data", "-w", "-t", "60",
@@ -117,6 +129,19 @@ class Postgres(Server):
     def sql(self, text):
         """One command; its rows as text. None where the server is not there."""
         return run("psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", text, self.url())
+
+    def serve_tls(self, port, key, certificate):
+        """Also on this port of 127.0.0.1, to whoever encrypts."""
+        self.own(key, certificate)
+        with open(f"{self.where}/data/pg_hba.conf", "w", encoding="utf-8") as file:
+            file.write("local all all trust\nhostssl all all 127.0.0.1/32 trust\n")
+        settings = {"listen_addresses": "127.0.0.1", "port": port, "ssl": "on", "ssl_key_file": key, "ssl_cert_file": certificate}
+        self.control("stop", "-m", "fast")
+        self.control("start", "-o", " ".join(f"-c {name}={value}" for name, value in settings.items()))
+
+    def tls_url(self, port, authority, encrypted=True):
+        mode = f"verify-full&sslrootcert={authority}" if authority else "require" if encrypted else "disable"
+        return f"postgres://postgres@127.0.0.1:{port}/postgres?sslmode={mode}"
 
     def end_sessions(self):
         """Of everybody; how many."""
@@ -162,6 +187,11 @@ class MariaDB(Server):
     def url(self, **parameters):
         return self.read("url").replace("/?", "/pawl?") + "".join(f"&{name}={value}" for name, value in parameters.items())
 
+    def side(self, number):
+        """The URL of one of several stores on this server."""
+        self.sql(f"CREATE DATABASE IF NOT EXISTS side_{number}")
+        return self.url().replace("/pawl?", f"/side_{number}?")
+
     def launch(self):
         self.child = subprocess.Popen(self.command, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                       stderr=subprocess.DEVNULL, **self.user)
@@ -200,6 +230,19 @@ class MariaDB(Server):
     def end_sessions(self):
         """Of everybody; how many."""
         return int(self.sql(self.END_SESSIONS) or 0)
+
+    def serve_tls(self, port, key, certificate):
+        """Also on this port of 127.0.0.1, to whoever encrypts."""
+        self.own(key, certificate)
+        self.sql("CREATE USER IF NOT EXISTS careful@'%' REQUIRE SSL; GRANT ALL ON pawl.* TO careful@'%'".replace(";", "//"))
+        self.stop()
+        plain = [arg for arg in self.command if not arg.startswith(("--skip-networking", "--ssl", "--port", "--bind"))]
+        self.command = [*plain, "--bind-address=127.0.0.1", f"--port={port}", f"--ssl-key={key}", f"--ssl-cert={certificate}"]
+        self.start()
+
+    def tls_url(self, port, authority, encrypted=True):
+        how = f"ssl=on&ssl_ca={authority}" if authority else "ssl=on&ssl_verify=off" if encrypted else "connect_timeout_ms=9000"
+        return f"mysql://careful@127.0.0.1:{port}/pawl?{how}"
 
     def status(self, *names):
         """The sum of these counters of the server's."""

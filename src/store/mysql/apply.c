@@ -107,21 +107,13 @@ static void put_receipt(work *w, const applying *a, const buf *results)
     my_add(c, SQL_receipt_put);
 }
 
-static void put_slot(work *w)
-{
-    my_put_int(w->c, w->lane);
-    my_put_int(w->c, w->backs);
-    my_put_int(w->c, w->now_us);
-    my_add(w->c, SQL_lane_new);
-}
-
 static bool commit(work *w, applying *a)
 {
     buf results;
     buf_init(&results, w->s->allocator, 16 << 20);
     if (w->node) my_flat_results(&a->f, w->now_us, &results);
     if (w->node) put_receipt(w, a, &results);
-    else put_slot(w);
+    else my_add_wake(w->c, w->lane, w->now_us, w->backs);
     bool whole = !results.failed;
     buf_done(&results);
     if (!whole) {
@@ -159,7 +151,7 @@ static bool attempt(applying *a)
     my_work_begin(&w, a->s, a->c, a->arena);
     w.f = &a->f;
     w.node = a->batch->node;
-    w.lane = w.node ? a->batch->lane : (int64_t)(my_random(a->s) >> 2) + 1;
+    w.lane = w.node ? a->batch->lane : my_new_lane(a->s);
     bool good = carry_out(&w, a);
     my_work_done(&w);
     if (!good || a->verdict != NEW || a->dry) my_rollback(a->c);

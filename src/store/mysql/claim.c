@@ -217,8 +217,8 @@ static void answer_wants(claiming *k)
     for (int i = 0; i < k->call->wants_count; i++) {
         pawl_want *want = &k->call->wants[i];
         const wanted *w = &k->wants[i];
-        bool looked = k->alive && !w->paused;
-        want->paused = k->alive && w->paused;
+        bool paused = w->paused || k->call->news.closed, looked = k->alive && !paused;
+        want->paused = k->alive && paused;
         want->more = looked && w->more;
         want->next_due_us = 0;
         for (int n = 0; looked && n < w->lanes_count; n++) {
@@ -242,7 +242,7 @@ void my_claim_clear(pawl_claim *call)
 
 static bool anything_due(const claiming *k)
 {
-    for (int i = 0; i < k->call->wants_count && k->alive; i++)
+    for (int i = 0; i < k->call->wants_count && k->alive && !k->call->news.closed; i++)
         for (int n = 0; n < k->wants[i].lanes_count && !k->wants[i].paused; n++)
             if (k->wants[i].lanes[n].due_us >= 0) return true;
     return false;

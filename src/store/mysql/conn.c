@@ -105,7 +105,8 @@ static const char *advice(const conn *c)
     case ER_BAD_DB_ERROR: return "; create it (CREATE DATABASE), or check the URL";
     case ER_NO_SUCH_TABLE:
     case ER_BAD_FIELD_ERROR: return "; run `pawl migrate status`";
-    case ER_ACCESS_DENIED_ERROR: return "; check user and password in the URL";
+    case ER_ACCESS_DENIED_ERROR: return "; check user and password in the URL, and whether the user must encrypt (ssl=on)";
+    case CR_SSL_CONNECTION_ERROR: return "; check host, ssl_ca and ssl_verify in the URL";
     case ER_OPTION_PREVENTS_STATEMENT: return "; the server takes no writes: name the primary in the URL";
     default: break;
     }
@@ -211,6 +212,35 @@ void my_link_done(my_link *l)
     pthread_mutex_destroy(&l->lock);
 }
 
+/* ---- signals ------------------------------------------------------------------------------------------------------------- */
+
+static sigset_t pipe_only(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    return set;
+}
+
+/* One that is pending already is not ours, and blocked. */
+hush my_hush(bool on)
+{
+    hush h = {.on = false};
+    sigset_t pipe = pipe_only(), pending;
+    if (!on) return h;
+    sigpending(&pending);
+    h.on = !sigismember(&pending, SIGPIPE) && pthread_sigmask(SIG_BLOCK, &pipe, &h.before) == 0;
+    return h;
+}
+
+void my_hush_end(const hush *h)
+{
+    sigset_t pipe = pipe_only();
+    if (!h->on) return;
+    while (sigtimedwait(&pipe, NULL, &(struct timespec){0}) < 0 && errno == EINTR) {}
+    pthread_sigmask(SIG_SETMASK, &h->before, NULL);
+}
+
 /* ---- connecting ---------------------------------------------------------------------------------------------------------- */
 
 void my_conn_init(conn *c, my_link *l, const pawl_allocator *a)
@@ -223,12 +253,20 @@ void my_conn_init(conn *c, my_link *l, const pawl_allocator *a)
     c->packet_max = (size_t)16 << 20;
 }
 
+/* Says goodbye, to somebody who may be gone. */
+static void end_session(MYSQL *my)
+{
+    hush h = my_hush(true);
+    mysql_close(my);
+    my_hush_end(&h);
+}
+
 void my_conn_drop(conn *c)
 {
     if (!c->my || c->borrowed) return;
     int fd = (int)mysql_get_socket(c->my);
     if (fd >= 0) shutdown(fd, SHUT_RDWR); /* so that saying goodbye waits for nobody */
-    mysql_close(c->my);
+    end_session(c->my);
     c->my = NULL;
     c->inside = false;
 }
@@ -237,7 +275,7 @@ void my_conn_close(conn *c)
 {
     if (!c->link) return;
     my_answers_forget(c);
-    if (!c->borrowed && c->my) mysql_close(c->my);
+    if (!c->borrowed && c->my) end_session(c->my);
     buf_done(&c->script);
     buf_done(&c->literals);
     alloc_free(c->allocator, c->sent);
@@ -314,8 +352,12 @@ static bool attempt(conn *c)
         return false;
     }
     set_options(c);
-    if (!mysql_real_connect(c->my, u->host, u->user, u->password, u->database, u->port, u->host ? NULL : u->socket,
-                            CLIENT_MULTI_STATEMENTS)) {
+    hush h = my_hush(true);
+    bool good = mysql_real_connect(c->my, u->host, u->user, u->password, u->database, u->port, u->host ? NULL : u->socket,
+                                   CLIENT_MULTI_STATEMENTS) != NULL;
+    my_hush_end(&h);
+    c->tls = good && mysql_get_ssl_cipher(c->my);
+    if (!good) {
         my_conn_note_error(c);
         return false;
     }

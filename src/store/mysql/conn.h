@@ -24,6 +24,7 @@
 #include "store/mysql/statements.h"
 #include "store/mysql/url.h"
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,8 @@ typedef struct conn {
     bool borrowed;      /* the caller's own */
     bool inside;        /* a transaction may be open */
     bool script_failed; /* a part of the script failed already */
+    bool tls;           /* what it writes goes through a library that does not know of SIGPIPE */
+    bool patient;       /* its script may take an hour */
     int64_t limit_us;   /* how long its calls may take; 0: as long as any */
     size_t packet_max;  /* what the server takes in one message */
     uint64_t affected;  /* rows, by the last statement */
@@ -131,6 +134,14 @@ void my_add_with_database(buf *b, const char *sql, size_t len, const char *datab
 size_t my_statement_length(const char *sql);                                          /* without the semicolon at its end */
 
 int64_t my_mono_us(void);
+
+/* Between the two, writing to a connection that has ended raises no SIGPIPE in this thread, which is the program's to handle. */
+typedef struct hush {
+    bool on;
+    sigset_t before;
+} hush;
+hush my_hush(bool on);
+void my_hush_end(const hush *h);
 
 /* ---- answers ---- */
 

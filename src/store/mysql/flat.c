@@ -21,7 +21,7 @@ static bool name_good(const char *text)
 
 static bool short_good(const char *text) { return !text || (strlen(text) <= UINT16_MAX && text_good(text)); } /* a TEXT column */
 
-static bool body_good(const pawl_body *b)
+bool my_body_good(const pawl_body *b)
 {
     if (!b || !b->type || !b->type[0] || !b->queue || !b->queue[0]) return false;
     if (!name_good(b->type) || !name_good(b->queue) || (b->tenant && !name_good(b->tenant)) || (b->key && !name_good(b->key)))
@@ -33,7 +33,7 @@ static bool body_good(const pawl_body *b)
 static bool op_good(const pawl_op *op)
 {
     switch (op->kind) {
-    case PAWL_OP_INSERT: return body_good(op->u.insert.body);
+    case PAWL_OP_INSERT: return my_body_good(op->u.insert.body);
     case PAWL_OP_ACK: return short_good(op->by) && text_good(op->u.ack.note);
     case PAWL_OP_RESERVE:
     case PAWL_OP_LIMIT: return false;

@@ -23,17 +23,19 @@ static void begin(claiming *k)
     my_add(k->c, SQL_server_now);
     my_put_int(k->c, k->call->node);
     my_add(k->c, SQL_life_shared);
+    my_add_gate(k->c);
 }
 
-/* With the first answers of the transaction: whether the node still lives. */
-static bool read_life(claiming *k)
+/* With the first answers of the transaction: whether the node still lives, and the gate is open. */
+static bool may_grant(claiming *k)
 {
     const answer *life = my_answer(k->c, SQL_life_shared);
     k->alive = life->rows > 0 && get_int(life, 0, 0) == 1;
     k->lease_us = k->alive ? get_int(life, 0, 1) : 0;
     k->at = my_instant(k->s, k->c);
     k->call->news.node_dead = !k->alive;
-    return k->alive;
+    k->call->news.closed = my_gate_closed(k->c);
+    return k->alive && !k->call->news.closed;
 }
 
 /* ---- one lane of ordinary tasks ------------------------------------------------------------------------------------------ */
@@ -256,7 +258,7 @@ static bool grant_group(claiming *k, int want, int first, int end, bool simple, 
     else my_script(k->c);
     if (simple) ask_one(k, want, l);
     if (!my_send(k->c, CALL_READS)) return false;
-    if (!*begun && !read_life(k)) return true;
+    if (!*begun && !may_grant(k)) return true;
     *begun = true;
     if (simple) {
         take_one(k, want, l);
@@ -280,7 +282,7 @@ static bool choose_all(claiming *k)
             }
             bool simple = alone && class_of(w->lanes[first].at.lane) == CLASS_ORDINARY;
             if (!grant_group(k, want, first, end, simple, &begun)) return false;
-            if (!k->alive) return true; /* it died this moment */
+            if (!begun) return true; /* it died this moment, or the gate was shut */
             first = end;
         }
     }

@@ -94,6 +94,19 @@ static bool prepare(my_store *s, work *w, flat *f)
     return good;
 }
 
+/* The caller's session may go on seeing what was there when its transaction began; ours sees the gate as it is, once theirs holds it. */
+static bool look_at_gate(work *w)
+{
+    conn *own = my_store_take(w->s, READER);
+    my_script(own);
+    my_add(own, SQL_gate_mode);
+    bool good = my_send(own, CALL_READS);
+    if (good) w->closed = my_gate_shut(own);
+    else copy_failure(w->c, own);
+    my_store_give(w->s, own);
+    return good;
+}
+
 static bool carry_out(work *w)
 {
     conn *c = w->c;
@@ -103,14 +116,11 @@ static bool carry_out(work *w)
         my_conn_no_memory(c);
         return false;
     }
-    if (!my_send(c, CALL_READS)) return false;
+    if (!my_send(c, CALL_READS) || !look_at_gate(w)) return false;
     const pawl_clock *test = my_test_clock(w->s);
     w->now_us = w->boot_us = test ? test->wall_us(test->ctx) : get_int(my_answer(c, SQL_server_now), 0, 0);
     if (!my_work_load(w) || !my_work_apply(w)) return false;
-    my_put_int(c, w->lane);
-    my_put_int(c, w->backs);
-    my_put_int(c, w->now_us);
-    my_add(c, SQL_lane_new);
+    my_add_wake(c, w->lane, w->now_us, w->backs);
     my_add(c, SQL_savepoint_end);
     return my_send(c, CALL_READS);
 }
@@ -128,7 +138,7 @@ static pawl_status apply(my_store *s, conn *c, flat *f, pawl_arena *arena, pawl_
     my_work_begin(&w, s, c, arena);
     w.f = f;
     w.borrowed = true;
-    w.lane = (int64_t)(my_random(s) >> 2) + 1;
+    w.lane = my_new_lane(s);
     pawl_status status = begin(s, c, err);
     if (status) undo(c);
     else if (!prepare(s, &w, f) || !carry_out(&w)) status = fail(c, err);
@@ -154,6 +164,7 @@ pawl_status my_tx_apply(pawl_store *store, void *connection, pawl_op *ops, int c
     my_conn_init(&c, &s->link, s->allocator);
     c.borrowed = true;
     c.my = connection;
+    c.tls = mysql_get_ssl_cipher(connection) != NULL;
     status = apply(s, &c, &f, arena, err);
     my_conn_close(&c);
     return status;

@@ -144,6 +144,7 @@ typedef struct flat {
 } flat;
 
 bool my_flat_make(flat *f, pawl_op **ops, int count, pawl_arena *arena); /* false: no memory. Judges what cannot be stored */
+bool my_body_good(const pawl_body *b); /* nothing of it is such that the server could not store it */
 bool my_flat_names(my_store *s, conn *c, flat *f, pawl_arena *arena);
 void my_flat_sizes(const conn *c, flat *f); /* refuses what is larger than the server takes */
 void my_flat_forget(const flat *f);         /* answers */
@@ -212,6 +213,10 @@ typedef enum table {
     TABLE_AUDITS,
     TABLE_KEYS,
     TABLE_CANCELS,
+    TABLE_PAST_DONE, /* what comes from another store */
+    TABLE_PAST_FAILED,
+    TABLE_OLD_KEYS,
+    TABLE_HELD_KEYS,
     TABLES
 } table;
 
@@ -250,6 +255,7 @@ typedef struct work {
     int64_t now_us, boot_us;
     int64_t lease_us;
     bool alive;
+    bool closed; /* the gate is shut: nothing comes, and people change nothing */
     /* What is known. */
     map tasks;    /* by id */
     pawl_id *ids; /* room for two of every operation */
@@ -293,7 +299,7 @@ void my_live_put(work *w, const task_row *row);    /* counted in */
 void my_live_drop(work *w, const task_row *row);
 void my_end_put(work *w, const task_row *row, const task_end *end); /* counted */
 void my_attempt_put(work *w, const task_row *row, const pawl_execution *run);
-void my_body_put(work *w, const flat_op *o, pawl_id id, const task_row *row);
+void my_body_put(work *w, const pawl_body *body, int32_t tenant_id, int64_t created_us, const task_row *row);
 void my_rows_begin(work *w, table which); /* the next row; then literals with commas, then my_rows_end */
 buf *my_rows_end(work *w, table which);
 typedef enum audit_kind { AUDIT_CHANGE, AUDIT_RUN_END, AUDIT_TROUBLE } audit_kind;
@@ -355,12 +361,22 @@ int my_watch_fd(pawl_store *store);
 void my_watch_check(pawl_store *store, bool *changed, int64_t *again_us);
 pawl_status my_schema(const pawl_store_options *options, pawl_schema *out, pawl_arena *arena, pawl_error *err);
 void my_examine(const pawl_store_options *options, pawl_store *store, pawl_findings *findings);
+pawl_status my_set_gate(pawl_store *store, const pawl_gate *gate, pawl_error *err);
+pawl_status my_arrive(pawl_store *store, pawl_load *call, pawl_arena *arena, pawl_error *err); /* load */
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------------ */
 
 /* news.c: what claims and renewals tell besides */
 void my_add_news(conn *c, int64_t node);
 void my_news_read(const conn *c, instant at, bool alive, pawl_news *news);
+
+/* gate.c */
+void my_add_gate(conn *c);           /* for a transaction that stores or leases something: holds it, if it is open, and looks */
+bool my_gate_closed(const conn *c);  /* by the answers to that */
+int64_t my_gate_mode(const conn *c); /* by the answer to SQL_gate_mode alone */
+bool my_gate_shut(const conn *c);    /* the same */
+void my_add_wake(conn *c, int64_t lane, int64_t now_us, bool backs); /* a commit of nobody's: others learn of it */
+static inline int64_t my_new_lane(my_store *s) { return (int64_t)(my_random(s) >> 2) + 1; }
 
 /* node.c */
 void my_nodes_gone(my_store *s);                       /* as the handle closes */

@@ -262,7 +262,7 @@ static void create(work *w, const flat_op *o, pawl_id before)
     bool spawned_twice = o->parent >= 0 && op->id && my_task(w, op->id); /* nobody could send it again: the store draws another */
     pawl_id id = op->id && !spawned_twice ? op->id : my_work_draw_id(w);
     task_row row = new_row(w, o, id);
-    my_body_put(w, o, id, &row);
+    my_body_put(w, b, o->tenant_id, w->now_us, &row);
     if (row.state == PAWL_LEASED) my_leased_put(w, &row);
     else my_live_put(w, &row);
     if (b->key) key_put(w, o, id, before);

@@ -257,6 +257,8 @@ const pawl_store_type store_mysql_type = {
     .watch_check = my_watch_check,
     .schema = my_schema,
     .examine = my_examine,
+    .set_gate = my_set_gate,
+    .load = my_arrive,
 };
 
 /* The one function that the module and the archive show. */

@@ -1,4 +1,4 @@
-/* What claims and renewals tell besides: other nodes whose leases run out, and cancels for this one. */
+/* What claims and renewals tell besides: other nodes whose leases run out, cancels for this one, and whether the gate is shut. */
 #include "store/mysql/inner.h"
 
 void my_add_news(conn *c, int64_t node)
@@ -7,6 +7,7 @@ void my_add_news(conn *c, int64_t node)
     my_add(c, SQL_others);
     my_put_int(c, node);
     my_add(c, SQL_cancels);
+    my_add(c, SQL_gate_mode);
 }
 
 static void read_other(const answer *a, int row, instant at, pawl_news *news)
@@ -23,6 +24,7 @@ void my_news_read(const conn *c, instant at, bool alive, pawl_news *news)
 {
     news->store_now_us = at.now_us;
     news->node_dead = !alive;
+    news->closed = my_gate_shut(c);
     news->foreign_expiry_us = -1;
     news->lapsed_count = news->cancels_count = 0;
     const answer *a = my_answer(c, SQL_others);

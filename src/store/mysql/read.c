@@ -108,6 +108,8 @@ static bool answer_query(reading *r, pawl_query *query, pawl_status *status, paw
     case PAWL_QUERY_NODES: my_nodes_read(r, query); return true;
     case PAWL_QUERY_SETTINGS: settings_read(r, query); return true;
     case PAWL_QUERY_ACTS: acts_read(r, query); return true;
+    case PAWL_QUERY_GATE: my_gate_read(r, query); return true;
+    case PAWL_QUERY_DUMP: my_dump_read(r, query->dump); return true;
     default: *status = err_set(err, PAWL_UNSUPPORTED, "stores of this kind do not answer that question"); return true;
     }
 }

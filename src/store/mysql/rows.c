@@ -12,10 +12,11 @@
 #define TABLE_MAX ((size_t)512 << 20)
 
 static const sql_name puts[TABLES] = {
-    [TABLE_BODIES] = SQL_bodies_put,   [TABLE_LIVE] = SQL_live_put,     [TABLE_LEASED] = SQL_leased_put,
-    [TABLE_DONE] = SQL_done_put,       [TABLE_FAILED] = SQL_failed_put, [TABLE_ATTEMPTS] = SQL_attempts_put,
-    [TABLE_RUNLOGS] = SQL_runlogs_put, [TABLE_AUDITS] = SQL_audit_put,  [TABLE_KEYS] = SQL_keys_put,
-    [TABLE_CANCELS] = SQL_cancel_put};
+    [TABLE_BODIES] = SQL_bodies_put,     [TABLE_LIVE] = SQL_live_put,           [TABLE_LEASED] = SQL_leased_put,
+    [TABLE_DONE] = SQL_done_put,         [TABLE_FAILED] = SQL_failed_put,       [TABLE_ATTEMPTS] = SQL_attempts_put,
+    [TABLE_RUNLOGS] = SQL_runlogs_put,   [TABLE_AUDITS] = SQL_audit_put,        [TABLE_KEYS] = SQL_keys_put,
+    [TABLE_CANCELS] = SQL_cancel_put,    [TABLE_PAST_DONE] = SQL_past_done_put, [TABLE_PAST_FAILED] = SQL_past_failed_put,
+    [TABLE_OLD_KEYS] = SQL_old_keys_put, [TABLE_HELD_KEYS] = SQL_held_keys_put};
 
 void my_work_begin(work *w, my_store *s, conn *c, pawl_arena *arena)
 {
@@ -74,14 +75,17 @@ static void flush_gone(work *w, sql_name which, id_list *list)
     my_add_ids(w->c, which, list->ids, list->count);
 }
 
+#define KEY_TABLES 3 /* that come first */
+
 void my_work_flush(work *w)
 {
-    static const table order[] = {TABLE_KEYS,   TABLE_BODIES,   TABLE_LIVE,    TABLE_LEASED, TABLE_DONE,
-                                  TABLE_FAILED, TABLE_ATTEMPTS, TABLE_RUNLOGS, TABLE_AUDITS, TABLE_CANCELS};
-    flush_table(w, order[0]);
+    static const table order[] = {TABLE_KEYS,     TABLE_OLD_KEYS, TABLE_HELD_KEYS, TABLE_BODIES,    TABLE_LIVE,
+                                  TABLE_LEASED,   TABLE_DONE,     TABLE_FAILED,    TABLE_PAST_DONE, TABLE_PAST_FAILED,
+                                  TABLE_ATTEMPTS, TABLE_RUNLOGS,  TABLE_AUDITS,    TABLE_CANCELS};
+    for (size_t i = 0; i < KEY_TABLES; i++) flush_table(w, order[i]);
     if (w->live_gone.count) flush_gone(w, SQL_live_drop, &w->live_gone);
     if (w->leased_gone.count) flush_gone(w, SQL_leased_drop, &w->leased_gone);
-    for (size_t i = 1; i < sizeof order / sizeof *order; i++) flush_table(w, order[i]);
+    for (size_t i = KEY_TABLES; i < sizeof order / sizeof *order; i++) flush_table(w, order[i]);
     my_tally_flush(w);
 }
 
@@ -354,19 +358,18 @@ static const char *content_type_of(const pawl_body *body)
     return strcmp(body->content_type, "application/json") == 0 ? NULL : body->content_type;
 }
 
-void my_body_put(work *w, const flat_op *o, pawl_id id, const task_row *row)
+void my_body_put(work *w, const pawl_body *body, int32_t tenant_id, int64_t created_us, const task_row *row)
 {
-    const pawl_body *body = o->op->u.insert.body;
     buf *b = start(w, TABLE_BODIES);
-    number(b, id);
-    number(b, w->now_us);
+    number(b, row->id);
+    number(b, created_us);
     number(b, row->type_id);
     number(b, row->queue_id);
     number(b, body->priority);
     number(b, row->state);
     number(b, row->level);
     number(b, body->audit);
-    number_or_null(b, o->tenant_id, 0);
+    number_or_null(b, tenant_id, 0);
     number_or_null(b, body->max_attempts, 0);
     number_or_null(b, body->timeout_us, 0);
     number_or_null(b, body->retry_of, 0);

@@ -110,7 +110,7 @@ static bool no_memory_after(conn *c, bool writes)
 static bool send_together(conn *c, bool writes)
 {
     int64_t most_us = c->link->call_us + 3 * PAWL_SECOND;
-    int64_t until_us = my_mono_us() + (c->limit_us && c->limit_us < most_us ? c->limit_us : most_us);
+    int64_t until_us = my_mono_us() + (c->patient ? PAWL_HOUR : c->limit_us && c->limit_us < most_us ? c->limit_us : most_us);
     bool no_memory = false;
     if (mysql_send_query(c->my, c->script.data, c->script.len) != 0) {
         lost(c, true, writes);
@@ -167,7 +167,9 @@ static bool send_script(conn *c, bool writes)
     }
     if (c->script.len == 0) return true;
     if (!my_conn_ready(c)) return false;
+    hush h = my_hush(c->tls);
     bool good = c->borrowed ? send_apart(c) : send_together(c, writes);
+    my_hush_end(&h);
     if (begins(c)) c->inside = c->my != NULL;
     return good;
 }
@@ -191,7 +193,10 @@ bool my_send(conn *c, call_mode mode)
 void my_rollback(conn *c)
 {
     if (c->borrowed || !c->my || !c->inside) return;
-    if (mysql_real_query(c->my, "ROLLBACK", 8) != 0) my_conn_drop(c);
+    hush h = my_hush(c->tls);
+    bool good = mysql_real_query(c->my, "ROLLBACK", 8) == 0;
+    my_hush_end(&h);
+    if (!good) my_conn_drop(c);
     c->inside = false;
 }
 

@@ -18,6 +18,7 @@ typedef struct sweeping {
     instant at;
     int left;
     int64_t next_us; /* the soonest; -1: none yet */
+    bool halted;     /* a move began */
 } sweeping;
 
 static void soonest(sweeping *w, int64_t us)
@@ -97,9 +98,16 @@ static bool forget_in(sweeping *w, pawl_id *ids, int count, kind which, pawl_are
     count = my_sort_ids(ids, count);
     my_script(c);
     my_add(c, SQL_begin);
+    my_add(c, SQL_gate_shared);
     my_add_ids(c, SQL_forget_keys_look, ids, count);
     if (which != KIND_DONE) my_add_ids(c, SQL_failed_lock, ids, count);
     if (!my_send(c, CALL_READS)) return false;
+    const answer *gate = my_answer(c, SQL_gate_shared);
+    if (gate->rows == 0 || get_int(gate, 0, 0) != PAWL_GATE_OPEN) { /* this moment */
+        w->halted = true;
+        my_rollback(c);
+        return true;
+    }
     bool whole = copy_keys(w, arena, &keys, &keys_count);
     if (which != KIND_DONE) count = keep_open(w, ids, which == KIND_RESOLVED, counts);
     my_script(c);
@@ -147,8 +155,10 @@ static bool forget_some(sweeping *w, kind which, pawl_state state, int64_t cut_u
     if (!my_send(w->c, CALL_READS)) return false;
     const answer *a = my_answer(w->c, finders[which]);
     for (*count = 0; *count < a->rows && *count < most; ++*count) ids[*count] = get_int(a, *count, 0);
+    if (*count > 0 && !forget(w, ids, *count, which)) return false;
+    if (w->halted) *count = 0;
     w->left -= *count;
-    return *count == 0 || forget(w, ids, *count, which);
+    return true;
 }
 
 static bool sweep_tasks(sweeping *w, kind which, pawl_state state, int64_t keep_us)
@@ -324,8 +334,13 @@ static bool sweep(sweeping *w)
     pawl_sweep *call = w->call;
     my_script(w->c);
     my_add(w->c, SQL_server_now);
+    my_add(w->c, SQL_gate_mode);
     if (!my_send(w->c, CALL_READS)) return false;
     w->at = my_instant(w->s, w->c);
+    if (my_gate_mode(w->c) != PAWL_GATE_OPEN) { /* what a move has counted must stay */
+        soonest(w, PAWL_MINUTE);
+        return true;
+    }
     bool good = sweep_tasks(w, KIND_DONE, PAWL_SUCCEEDED, call->keep_succeeded_us) &&
                 sweep_tasks(w, KIND_DONE, PAWL_CANCELLED, call->keep_cancelled_us) &&
                 sweep_tasks(w, KIND_RESOLVED, PAWL_FAILED, call->keep_resolved_us) &&

@@ -60,6 +60,21 @@ static bool by_holder(const pawl_op *op)
     return op->kind == PAWL_OP_FINISH || op->kind == PAWL_OP_RELEASE || op->kind == PAWL_OP_START || op->kind == PAWL_OP_PROGRESS;
 }
 
+/* What must not happen to a store whose tasks may have been copied already. */
+static bool comes_or_goes(const flat_op *o)
+{
+    pawl_op_kind kind = o->op->kind;
+    return o->parent < 0 && (kind == PAWL_OP_INSERT || kind == PAWL_OP_CANCEL || kind == PAWL_OP_RETRY || kind == PAWL_OP_ACK ||
+                             kind == PAWL_OP_QUEUE || kind == PAWL_OP_LIMIT);
+}
+
+static bool asks_gate(const flat *f)
+{
+    for (int i = 0; i < f->count; i++)
+        if (comes_or_goes(&f->ops[i])) return true;
+    return false;
+}
+
 static bool of_ended(const pawl_op *op) { return op->kind == PAWL_OP_RETRY || op->kind == PAWL_OP_ACK; }
 
 /* Whether it is looked first if the id is taken. */
@@ -147,6 +162,7 @@ bool my_work_ask(work *w)
     conn *c = w->c;
     w->ids = my_work_alloc(w, (size_t)(2 * w->f->count + 1) * sizeof *w->ids);
     if (!w->ids) return false;
+    if (asks_gate(w->f)) my_add_gate(c);
     ask_limits(w);
     ask_keys(w);
     my_add_ids(c, SQL_live_lock, w->ids, choose(w, needs_live, w->ids));
@@ -180,6 +196,7 @@ bool my_work_load(work *w)
 {
     pawl_id *look = w->ids, *lock = w->ids + w->f->count;
     int looks, locks = 0;
+    w->closed |= asks_gate(w->f) && my_gate_closed(w->c);
     take_in_limits(w);
     my_keys_take_in(w);
     my_rollups_take_in(w);
@@ -203,6 +220,10 @@ static bool apply_op(work *w, int at)
 {
     flat_op *o = &w->f->ops[at];
     if (o->refused || o->parent >= 0) return true; /* spawns come with their FINISH */
+    if (w->closed && comes_or_goes(o)) {
+        o->op->result = PAWL_OP_CLOSED;
+        return true;
+    }
     switch (o->op->kind) {
     case PAWL_OP_INSERT: my_apply_insert(w, o); break;
     case PAWL_OP_START: my_apply_start(w, o->op); break;
@@ -223,7 +244,7 @@ bool my_work_apply(work *w)
 {
     my_script(w->c);
     for (int i = 0; i < w->f->count; i++) w->f->ops[i].full = false;
-    my_insert_depths(w);
+    if (!w->closed) my_insert_depths(w);
     for (int i = 0; i < w->f->count && !w->no_memory && !w->failed; i++)
         if (!apply_op(w, i)) return false;
     if (w->failed) return false;

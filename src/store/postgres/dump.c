@@ -366,6 +366,8 @@ void pg_dump_read(reading *r, pawl_dump *d)
     d->minutes = NULL;
     d->acts = NULL;
     d->queues = NULL;
+    d->limits = NULL;
+    d->budgets = NULL;
     memset(d->counts, 0, sizeof d->counts);
     memset(d->sums, 0, sizeof d->sums);
     switch (d->part) {
@@ -373,5 +375,7 @@ void pg_dump_read(reading *r, pawl_dump *d)
     case PAWL_PART_MINUTES: dump_minutes(r, d); break;
     case PAWL_PART_ACTS: dump_acts(r, d); break;
     case PAWL_PART_SETTINGS: dump_settings(r, d); break;
+    case PAWL_PART_LIMITS:
+    case PAWL_PART_BUDGETS: break; /* there are none */
     }
 }

@@ -1,7 +1,8 @@
 /* The gate: one row that says whether tasks may come and go, see pawl/store.h and migrations/0009_gate.sql.
  *
  * A transaction that saw the gate open may commit after it was shut. It has its number by then, so the handle that first sees the gate
- * shut remembers the next number to be given out, and counts the transactions with lower ones that are still under way.
+ * shut remembers the next number to be given out, and counts the transactions with lower ones that are still under way and have looked at
+ * this gate.
  */
 #include "base/error.h"
 #include "store/postgres/read.h"

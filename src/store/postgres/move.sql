@@ -3,16 +3,18 @@
 -- name: set_gate
 SELECT @.pawl_set_gate($1, $2, $3, $4, $5, $6, $7, $8, $9);
 
--- Transactions of this database that have a number below $1 (0: none is looked for) may not know of the gate yet.
+-- Transactions that have a number below $1 (0: none is looked for) and have looked at this very gate, for they lock its table until they end,
+-- may have seen it open. Those of other databases and schemas have not.
 
 -- name: gate
 SELECT g.mode, g.at_us, g.move, g.peer, g.who, g.position, (SELECT count(*) FROM @.pawl_leased),
     pg_snapshot_xmax(pg_current_snapshot())::text::int8 & 4294967295,
     CASE WHEN $1::int8 = 0 THEN 0 ELSE (
-        SELECT count(*) FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid LEFT JOIN pg_prepared_xacts p ON p.transaction = l.transactionid
+        SELECT count(DISTINCT l.virtualtransaction) FROM pg_locks l JOIN pg_locks r ON r.virtualtransaction = l.virtualtransaction
         WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted
-            AND coalesce(a.datname, p.database, current_database()) = current_database()
-            AND (l.transactionid::text::int8 - $1) & 4294967295 >= 2147483648) END
+            AND (l.transactionid::text::int8 - $1) & 4294967295 >= 2147483648
+            AND r.locktype = 'relation' AND r.granted AND r.relation = '@.pawl_gate'::regclass
+            AND r.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())) END
 FROM @.pawl_gate g;
 
 -- name: dump_range

@@ -54,7 +54,7 @@ static void forget_answers(pawl_op *op)
 static bool comes_or_goes(pawl_op_kind kind)
 {
     return kind == PAWL_OP_INSERT || kind == PAWL_OP_CANCEL || kind == PAWL_OP_RETRY || kind == PAWL_OP_ACK ||
-           kind == PAWL_OP_QUEUE;
+           kind == PAWL_OP_QUEUE || kind == PAWL_OP_LIMIT;
 }
 
 void apply_op(tx *t, pawl_op *op)

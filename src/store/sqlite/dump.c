@@ -44,11 +44,11 @@ static const char *node_of(dumping *p, int64_t node)
 }
 
 /* An array in the arena that has room for one more; NULL: no memory. */
-static void *grow(dumping *p, void *array, int count, size_t size)
+void *read_grow(reading *r, void *array, int count, size_t size)
 {
     bool full = count == 0 || (count >= 4 && (count & (count - 1)) == 0);
     if (!full) return array;
-    void *larger = read_alloc(p->r, (size_t)(count < 4 ? 4 : count * 2) * size);
+    void *larger = read_alloc(r, (size_t)(count < 4 ? 4 : count * 2) * size);
     if (larger && count) memcpy(larger, array, (size_t)count * size);
     return larger;
 }
@@ -129,7 +129,7 @@ static void add_log(dumping *p, int64_t log_id, int number)
     put_int(&q, t->body.id);
     put_int(&q, number);
     if (query_row(&q)) {
-        pawl_past_log *logs = grow(p, (void *)t->logs, t->logs_count, sizeof *logs);
+        pawl_past_log *logs = read_grow(p->r, (void *)t->logs, t->logs_count, sizeof *logs);
         if (logs) {
             int64_t at_us = get_int(&q);
             logs[t->logs_count++] = (pawl_past_log){number, at_us, text(p, &q)};
@@ -184,7 +184,7 @@ static void read_attempts(dumping *p)
     query q = query_on(p->r->c, SQL_dump_attempts);
     put_int(&q, t->body.id);
     while (query_row(&q)) {
-        pawl_past_attempt *all = grow(p, (void *)t->attempts, t->attempts_count, sizeof *all);
+        pawl_past_attempt *all = read_grow(p->r, (void *)t->attempts, t->attempts_count, sizeof *all);
         if (!all) break;
         pawl_past_attempt *a = &all[t->attempts_count++];
         t->attempts = all;
@@ -209,7 +209,7 @@ static void read_changes(dumping *p)
     query q = query_on(p->r->c, SQL_dump_changes);
     put_int(&q, t->body.id);
     while (query_row(&q)) {
-        pawl_past_change *all = grow(p, (void *)t->changes, t->changes_count, sizeof *all);
+        pawl_past_change *all = read_grow(p->r, (void *)t->changes, t->changes_count, sizeof *all);
         if (!all) break;
         pawl_past_change *a = &all[t->changes_count++];
         t->changes = all;
@@ -295,7 +295,7 @@ static void dump_tasks(dumping *p)
         d->counts[at.state]++;
         d->sums[at.state] += pawl_id_sum(id);
         if (!wanted(d, &at)) continue;
-        pawl_record *all = grow(p, d->tasks, d->count, sizeof *all);
+        pawl_record *all = read_grow(p->r, d->tasks, d->count, sizeof *all);
         if (!all) break;
         d->tasks = all;
         p->task = &all[d->count++];
@@ -336,7 +336,7 @@ static void dump_minute(dumping *p)
     query q = query_on(c, SQL_dump_minutes);
     put_int(&q, d->next);
     while (!p->r->no_memory && query_row(&q)) {
-        pawl_past_minute *all = grow(p, d->minutes, d->count, sizeof *all);
+        pawl_past_minute *all = read_grow(p->r, d->minutes, d->count, sizeof *all);
         if (!all) break;
         d->minutes = all;
         pawl_past_minute *m = &all[d->count++];
@@ -369,7 +369,7 @@ static void dump_acts(dumping *p)
     put_int(&q, d->after);
     put_int(&q, d->limit);
     while (!p->r->no_memory && query_row(&q)) {
-        pawl_past_act *all = grow(p, d->acts, d->count, sizeof *all);
+        pawl_past_act *all = read_grow(p->r, d->acts, d->count, sizeof *all);
         if (!all) break;
         d->acts = all;
         pawl_past_act *a = &all[d->count++];
@@ -389,7 +389,7 @@ static void dump_settings(dumping *p)
     pawl_dump *d = p->d;
     query q = query_on(p->r->c, SQL_queues_list);
     while (!p->r->no_memory && query_row(&q)) {
-        pawl_past_queue *all = grow(p, d->queues, d->count, sizeof *all);
+        pawl_past_queue *all = read_grow(p->r, d->queues, d->count, sizeof *all);
         if (!all) break;
         d->queues = all;
         get_int(&q);
@@ -417,6 +417,8 @@ void dump_read(reading *r, pawl_dump *d)
     d->minutes = NULL;
     d->acts = NULL;
     d->queues = NULL;
+    d->limits = NULL;
+    d->budgets = NULL;
     memset(d->counts, 0, sizeof d->counts);
     memset(d->sums, 0, sizeof d->sums);
     switch (d->part) {
@@ -424,5 +426,7 @@ void dump_read(reading *r, pawl_dump *d)
     case PAWL_PART_MINUTES: dump_minutes(&p); break;
     case PAWL_PART_ACTS: dump_acts(&p); break;
     case PAWL_PART_SETTINGS: dump_settings(&p); break;
+    case PAWL_PART_LIMITS: quota_dump_limits(r, d); break;
+    case PAWL_PART_BUDGETS: quota_dump_budgets(r, d); break;
     }
 }

@@ -70,8 +70,9 @@ static bool may_set(tx *t, const pawl_gate *gate, int *mode, char move[200])
 /* Everything that a move brought. Nodes, numbers of ids and names stay: they do no harm. */
 static void discard(conn *c)
 {
-    static const char *const tables[] = {"body",  "live", "leased", "cancel",    "done", "failed",    "attempt", "runlog",
-                                         "audit", "key",  "queue",  "born_hour", "seen", "done_slot", "rollup",  "oplog"};
+    static const char *const tables[] = {"body",   "live",  "leased", "cancel", "done",      "failed", "attempt",
+                                         "runlog", "audit", "key",    "queue",  "born_hour", "seen",   "done_slot",
+                                         "rollup", "oplog", "limit",  "budget", "slotted"};
     char sql[64];
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         snprintf(sql, sizeof sql, "DELETE FROM pawl_%s", tables[i]);

@@ -170,6 +170,8 @@ void apply_reserve(tx *t, pawl_op *op);
 void apply_limit(tx *t, pawl_op *op);
 void quota_flush(tx *t); /* writes the quotas that changed; part of tx_flush */
 void quota_forget(tx *t);
+void quota_load_limits(tx *t, const pawl_dump *d); /* quota_past.c */
+void quota_load_budgets(tx *t, const pawl_dump *d);
 bool lease_good(tx *t, pawl_op *op, task_row *row); /* leased under exactly this fence; else the operation is STALE */
 void task_again(tx *t, task_row *row, int64_t run_at_us, pawl_audit level,
                 const char *detail); /* leased -> pending; never started */

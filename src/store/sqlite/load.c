@@ -423,6 +423,8 @@ static void load_page(loading *p)
     case PAWL_PART_MINUTES: load_minutes(p, d); break;
     case PAWL_PART_ACTS: load_acts(p, d); break;
     case PAWL_PART_SETTINGS: load_settings(p, d); break;
+    case PAWL_PART_LIMITS: quota_load_limits(p->t, d); break;
+    case PAWL_PART_BUDGETS: quota_load_budgets(p->t, d); break;
     }
 }
 

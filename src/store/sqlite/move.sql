@@ -25,7 +25,9 @@ LEFT JOIN pawl_done d ON d.id = b.id LEFT JOIN pawl_failed f ON f.id = b.id
 WHERE b.id > ? ORDER BY b.id LIMIT ?;
 
 -- name: dump_live
-SELECT class, run_at_us, fence, runs, failures, interruptions, rescues, strikes FROM pawl_live WHERE id = ?;
+SELECT class, CASE WHEN EXISTS (SELECT 1 FROM pawl_slotted WHERE task_id = pawl_live.id) THEN 0 ELSE run_at_us END, fence, runs, failures,
+       interruptions, rescues, strikes
+FROM pawl_live WHERE id = ?;
 
 -- name: dump_leased
 SELECT class, run_at_us, fence, runs, failures, interruptions, rescues, strikes, node, leased_us, started_us, cancel_asked, progress,

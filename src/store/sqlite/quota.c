@@ -8,8 +8,6 @@
 #include "core/limit.h"
 #include <string.h>
 
-enum { START_EMPTY = 1, RETRIES_FREE = 2, DISCARD = 4, PAUSED = 8 }; /* flags of pawl_limit */
-
 typedef struct stored_limit {
     pawl_rate rate;
     bool found, paused;

@@ -6,6 +6,10 @@ SELECT 1 FROM pawl_limit LIMIT 1;
 -- name: limit_get
 SELECT permits, period_us, burst, horizon_us, flags FROM pawl_limit WHERE type_id = ? AND key = ?;
 
+-- name: limit_each
+SELECT n.text, l.key, l.permits, l.period_us, l.burst, l.horizon_us, l.flags FROM pawl_limit l JOIN pawl_name n ON n.id = l.type_id
+WHERE l.permits > 0 OR l.flags & 8 ORDER BY l.type_id, l.key;
+
 -- name: limit_own
 SELECT 1 FROM pawl_limit WHERE type_id = ? AND (permits > 0 OR flags & 8) LIMIT 1;
 
@@ -17,6 +21,10 @@ ON CONFLICT (type_id, key) DO UPDATE SET permits = excluded.permits, period_us =
 -- name: budget_get
 SELECT id, tat_us, tat_part, permits, period_us, burst, seen_us, epoch, last_id, last_slot_us
 FROM pawl_budget WHERE type_id = ? AND key = ?;
+
+-- name: budget_each
+SELECT g.id, n.text, g.key, g.tat_us, g.tat_part, g.permits, g.period_us, g.burst, g.seen_us, g.epoch
+FROM pawl_budget g JOIN pawl_name n ON n.id = g.type_id WHERE g.id > ? ORDER BY g.id LIMIT ?;
 
 -- name: budget_add
 INSERT INTO pawl_budget (type_id, key, tat_us, tat_part, permits, period_us, burst, seen_us, epoch, last_id, last_slot_us)

@@ -15,6 +15,8 @@ typedef struct reading {
 const char *read_text(reading *r, const char *text); /* NULL stays NULL */
 pawl_bytes read_bytes(reading *r, pawl_bytes bytes);
 void *read_alloc(reading *r, size_t size); /* zeroed; NULL: no_memory */
+void *read_grow(reading *r, void *array, int count,
+                size_t size); /* with room for one more element behind those that were added so */
 
 /* info.c. What a task's own rows say beyond pawl_info, for its attempts and its trail. */
 typedef struct info_more {
@@ -36,7 +38,9 @@ pawl_trail *trail_read(reading *r, pawl_id id); /* NULL: not stored, or failed *
 pawl_stats *stats_read(reading *r, int64_t window_us);
 bool node_visible(reading *r, int64_t node, int64_t sidecar, bool alive, const char *boot_id, int64_t expires_us);
 void nodes_read(reading *r, pawl_query *query);
-void gate_read(reading *r, pawl_query *query); /* gate.c */
-void dump_read(reading *r, pawl_dump *dump);   /* dump.c */
+void gate_read(reading *r, pawl_query *query);    /* gate.c */
+void dump_read(reading *r, pawl_dump *dump);      /* dump.c */
+void quota_dump_limits(reading *r, pawl_dump *d); /* quota_past.c */
+void quota_dump_budgets(reading *r, pawl_dump *d);
 
 #endif

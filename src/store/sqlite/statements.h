@@ -9,7 +9,7 @@
     X(name_add) \
     X(receipt_get) X(receipt_put) X(slot_add) X(born_add) X(seen_get) X(seen_put) X(rollup_get) X(rollup_put) \
     /* quota.sql */ \
-    X(limit_any) X(limit_get) X(limit_own) X(limit_put) X(budget_get) X(budget_add) X(budget_put) X(budget_walk) X(budget_drop) \
+    X(limit_any) X(limit_each) X(limit_get) X(limit_own) X(limit_put) X(budget_get) X(budget_each) X(budget_add) X(budget_put) X(budget_walk) X(budget_drop) \
     X(slotted_get) X(slotted_put) X(slotted_drop) X(slotted_of_type) X(slotted_of_key) X(live_pull) X(limits_list) X(slotted_count) \
     /* claim.sql */ \
     X(lane_next) X(lane_due) X(lane_future) X(lane_count) \

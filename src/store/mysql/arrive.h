@@ -1,0 +1,33 @@
+/* One page on its way in: arrive.c has the transaction, arrive_rows.c the rows. */
+#ifndef STORE_MYSQL_ARRIVE_H
+#define STORE_MYSQL_ARRIVE_H
+
+#include "store/mysql/inner.h"
+#include <mysqld_error.h>
+
+#define NODES_MOST 4096 /* names of nodes in one page */
+
+typedef struct past_node {
+    const char *name;
+    int64_t id;
+} past_node;
+
+typedef struct arriving {
+    my_store *s;
+    conn *c;
+    pawl_load *call;
+    const pawl_dump *d;
+    pawl_arena *arena;
+    work w;
+    int32_t (*names)[3]; /* of each row: type, queue, tenant of a task; queue, type of a minute; the queue */
+    past_node *nodes;
+    int nodes_count;
+    pawl_loaded *results;
+    int32_t *
+        open_queue; /* of each task: where it is an unresolved dead letter, while the page knows that it was resolved; 0: nowhere */
+} arriving;
+
+int64_t my_past_node(arriving *l, const char *name); /* 0: none */
+void my_arrive_rows(arriving *l);                    /* into the script, and the tables of the work */
+
+#endif

@@ -1,0 +1,166 @@
+-- The gate, and tasks that come from another store or go there.
+
+-- First held, then looked at: who has the row and sees the gate open after that counts among the writers until its transaction ends. Where the
+-- gate is shut nothing is held, so those who come and are refused do not count.
+
+-- name: gate_hold
+SELECT w.id FROM @.pawl_gate w FORCE INDEX (PRIMARY)
+WHERE w.id = (SELECT CASE WHEN g.mode < 2 THEN 2 END FROM @.pawl_gate g WHERE g.id = 1) LOCK IN SHARE MODE;
+
+-- name: gate_mode
+SELECT mode FROM @.pawl_gate WHERE id = 1;
+
+-- name: gate_shared
+SELECT mode FROM @.pawl_gate WHERE id = 1 LOCK IN SHARE MODE;
+
+-- name: gate_lock
+SELECT mode, move, position FROM @.pawl_gate WHERE id = 1 FOR UPDATE;
+
+-- name: gate_get
+SELECT mode, at_us, move, peer, who, position, (SELECT COUNT(*) FROM @.pawl_leased) FROM @.pawl_gate WHERE id = 1;
+
+-- name: gate_writers
+SELECT id FROM @.pawl_gate WHERE id = 2 FOR UPDATE SKIP LOCKED;
+
+-- name: gate_put
+UPDATE @.pawl_gate SET at_us = IF(mode = $1, at_us, $2), mode = $1, move = $3, peer = $4, who = $5, position = $6 WHERE id = 1;
+
+-- name: gate_position
+UPDATE @.pawl_gate SET position = $1 WHERE id = 1;
+
+-- name: discard
+SET STATEMENT max_statement_time = 0 FOR DELETE FROM @.$1;
+
+-- ---- dump
+
+-- The last id of the next page: $2 tasks at most, and about $3 bytes of them (0: whatever they have).
+
+-- name: dump_range
+SELECT COUNT(*), MAX(s.id) FROM (SELECT id FROM @.pawl_body FORCE INDEX (PRIMARY) WHERE id > $1 ORDER BY id LIMIT $2) s;
+
+-- name: dump_range_bytes
+SELECT COUNT(*), MAX(s.id) FROM (
+    SELECT x.id, SUM(x.size) OVER (ORDER BY x.id) - x.size AS sofar FROM (
+        SELECT b.id, 256 + COALESCE(OCTET_LENGTH(b.payload), 0) + COALESCE(OCTET_LENGTH(b.headers), 0)
+            + COALESCE((SELECT SUM(OCTET_LENGTH(l.text)) FROM @.pawl_runlog l WHERE l.task_id = b.id), 0) AS size
+        FROM @.pawl_body b FORCE INDEX (PRIMARY) WHERE b.id > $1 ORDER BY b.id LIMIT $2) x) s
+WHERE s.sofar < $3;
+
+-- name: dump_more
+SELECT EXISTS (SELECT 1 FROM @.pawl_body WHERE id > $1);
+
+-- name: dump_counts
+SELECT s.state, COUNT(*), SUM((s.id & 2147483647) * 1812433253 + (s.id >> 31) * 69069) MOD 18446744073709551616
+FROM (SELECT id, state FROM @.pawl_live WHERE id > $1 AND id <= $2
+      UNION ALL SELECT id, 3 FROM @.pawl_leased WHERE id > $1 AND id <= $2
+      UNION ALL SELECT id, state FROM @.pawl_done WHERE id > $1 AND id <= $2
+      UNION ALL SELECT id, state FROM @.pawl_failed WHERE id > $1 AND id <= $2) s
+GROUP BY s.state;
+
+-- Whole tasks of ($1, $2] in the states whose bits are set in $3; of the finished ones what ended or was resolved since $4.
+
+-- name: dump_tasks
+SELECT b.id, COALESCE(v.state, IF(l.id IS NULL, NULL, 3), d.state, f.state) AS state, tn.text, qn.text, en.text, b.created_us, b.priority,
+    b.born, b.level, b.audit, b.max_attempts, b.timeout_us, b.retry_of, b.task_key, COALESCE(b.content_type, 'application/json'),
+    b.created_by, b.traceparent, b.headers, b.rate_key, b.payload,
+    b.task_key IS NOT NULL AND EXISTS (SELECT 1 FROM @.pawl_key k WHERE k.task_key = CAST(b.task_key AS BINARY)
+        AND k.tenant_id = COALESCE(b.tenant_id, 0) AND k.old = 0 AND k.task_id = b.id),
+    COALESCE(v.class, l.class), COALESCE(v.strikes, l.strikes), COALESCE(v.run_at_us, l.run_at_us, d.run_at_us, f.run_at_us),
+    COALESCE(v.fence, l.fence, d.fence, f.fence), COALESCE(v.runs, l.runs, d.runs, f.runs),
+    COALESCE(v.failures, l.failures, d.failures, f.failures),
+    COALESCE(v.interruptions, l.interruptions, d.interruptions, f.interruptions), COALESCE(v.rescues, l.rescues, d.rescues, f.rescues),
+    n.name, COALESCE(l.leased_us, d.leased_us, f.leased_us), COALESCE(l.started_us, d.started_us, f.started_us),
+    COALESCE(l.cancel_asked, d.flags & 2, f.flags & 2, 0), COALESCE(l.progress, d.progress, f.progress),
+    COALESCE(l.progress_text, d.progress_text, f.progress_text), COALESCE(d.finished_us, f.finished_us), COALESCE(d.run_us, f.run_us),
+    COALESCE(d.outcome, f.outcome), COALESCE(d.level, f.level), COALESCE(d.flags, f.flags), COALESCE(d.log_lines, f.log_lines),
+    COALESCE(d.code, f.code), COALESCE(d.error, f.error), COALESCE(d.reason, f.reason), COALESCE(d.retried_as, f.retried_as),
+    COALESCE(d.result_type, f.result_type), COALESCE(d.result_ref, f.result_ref), COALESCE(d.result, f.result), f.resolved_us,
+    f.resolved_by, f.note
+FROM @.pawl_body b FORCE INDEX (PRIMARY)
+STRAIGHT_JOIN @.pawl_name tn ON tn.id = b.type_id
+STRAIGHT_JOIN @.pawl_name qn ON qn.id = b.queue_id
+LEFT JOIN @.pawl_name en ON en.id = b.tenant_id
+LEFT JOIN @.pawl_live v ON v.id = b.id
+LEFT JOIN @.pawl_leased l ON l.id = b.id
+LEFT JOIN @.pawl_done d ON d.id = b.id
+LEFT JOIN @.pawl_failed f ON f.id = b.id
+LEFT JOIN @.pawl_node n ON n.id = COALESCE(l.node, d.node, f.node)
+WHERE b.id > $1 AND b.id <= $2 AND ($3 >> COALESCE(v.state, IF(l.id IS NULL, NULL, 3), d.state, f.state)) & 1 = 1
+    AND (d.id IS NULL OR d.finished_us >= $4) AND (f.id IS NULL OR f.finished_us >= $4 OR f.resolved_us >= $4)
+ORDER BY b.id;
+
+-- name: dump_attempts
+SELECT a.task_id, a.number, a.outcome, a.started_us, a.finished_us, a.fence, n.name, a.log_lines, a.code, a.error
+FROM @.pawl_attempt a FORCE INDEX (PRIMARY) LEFT JOIN @.pawl_node n ON n.id = a.node WHERE a.task_id IN ($1) ORDER BY a.task_id, a.number;
+
+-- name: dump_logs
+SELECT task_id, number, at_us, text FROM @.pawl_runlog FORCE INDEX (PRIMARY) WHERE task_id IN ($1) ORDER BY task_id, number;
+
+-- name: dump_changes
+SELECT a.task_id, a.number, a.at_us, a.from_state, a.to_state, a.fence, n.name, a.detail
+FROM @.pawl_audit a FORCE INDEX (PRIMARY) LEFT JOIN @.pawl_node n ON n.id = a.node WHERE a.task_id IN ($1) ORDER BY a.task_id, a.number;
+
+-- name: dump_minutes
+SELECT r.minute, q.text, t.text, r.outcome, r.total, r.wait_hist, r.run_hist, r.queue_id, r.type_id
+FROM @.pawl_rollup r JOIN @.pawl_name q ON q.id = r.queue_id JOIN @.pawl_name t ON t.id = r.type_id
+WHERE r.minute > $1 AND r.minute <= (SELECT MAX(m.minute) FROM (
+    SELECT minute FROM @.pawl_rollup WHERE minute > $1 ORDER BY minute LIMIT $2) m)
+ORDER BY r.minute, r.queue_id, r.type_id, r.outcome;
+
+-- name: dump_acts
+SELECT id, at_us, who, action, task_id, detail FROM @.pawl_oplog WHERE id > $1 ORDER BY id LIMIT $2;
+
+-- name: dump_numbers
+SELECT number, ceiling_ms FROM @.pawl_number WHERE ceiling_ms > 0
+UNION ALL SELECT 0, last FROM @.pawl_drawn;
+
+-- ---- load
+
+-- name: past_nodes
+SELECT MIN(id), name FROM @.pawl_node WHERE alive = -1 AND lease_us = 0 AND name IN ($1) GROUP BY name;
+
+-- name: past_nodes_make
+INSERT INTO @.pawl_node (name, pid, queues, types, lease_us, born_us, alive, gone, died_us, blame) VALUES $1;
+
+-- name: load_found
+SELECT id, created_us, type_id FROM @.pawl_body FORCE INDEX (PRIMARY) WHERE id IN ($1) LOCK IN SHARE MODE;
+
+-- name: past_done_put
+INSERT INTO @.pawl_done (id, finished_us, started_us, run_us, leased_us, run_at_us, node, fence, runs, failures, interruptions, rescues,
+                         state, outcome, level, flags, log_lines, progress, progress_text, code, error, reason, retried_as, result_type,
+                         result_ref, result)
+VALUES $1;
+
+-- name: past_failed_put
+INSERT INTO @.pawl_failed (id, finished_us, started_us, run_us, leased_us, run_at_us, node, fence, runs, failures, interruptions, rescues,
+                           state, outcome, level, flags, log_lines, progress, progress_text, code, error, reason, retried_as,
+                           result_type, result_ref, result, resolved_us, resolved_by, note)
+VALUES $1;
+
+-- name: old_keys_put
+INSERT IGNORE INTO @.pawl_key (task_key, tenant_id, old, task_id) VALUES $1;
+
+-- name: held_keys_put
+INSERT INTO @.pawl_key (task_key, tenant_id, old, task_id) VALUES $1 ON DUPLICATE KEY UPDATE task_id = VALUES(task_id);
+
+-- name: load_retried_done
+UPDATE @.pawl_done SET retried_as = $2 WHERE id = $1 AND retried_as IS NULL;
+
+-- name: load_retried_failed
+UPDATE @.pawl_failed SET retried_as = $2 WHERE id = $1 AND retried_as IS NULL;
+
+-- name: load_acts
+INSERT INTO @.pawl_oplog (at_us, who, action, task_id, detail) VALUES $1;
+
+-- name: load_queues
+INSERT INTO @.pawl_queue (queue_id, paused) VALUES $1 ON DUPLICATE KEY UPDATE paused = paused OR VALUES(paused);
+
+-- name: load_ceilings
+INSERT INTO @.pawl_number (number, ceiling_ms) VALUES $1 ON DUPLICATE KEY UPDATE ceiling_ms = GREATEST(ceiling_ms, VALUES(ceiling_ms));
+
+-- name: load_drawn
+UPDATE @.pawl_drawn SET last = GREATEST(last, $1) WHERE one = 1;
+
+-- name: load_audit_cut
+INSERT INTO @.pawl_meta (name, value) VALUES ('audit_cut_us', $1)
+ON DUPLICATE KEY UPDATE value = GREATEST(CAST(value AS SIGNED), CAST(VALUES(value) AS SIGNED));
