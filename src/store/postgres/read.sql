@@ -243,3 +243,6 @@ LEFT JOIN hit ON true ORDER BY CASE WHEN $3 THEN hit.id ELSE -hit.id END;
 
 -- name: list_bounds
 SELECT (SELECT min(min_id) FROM @.pawl_born WHERE hour >= $1), (SELECT max(max_id) FROM @.pawl_born WHERE hour <= $2);
+
+-- name: limits
+SELECT * FROM @.pawl_limits($1, $2, $3, $4, $5, $6, $7);
