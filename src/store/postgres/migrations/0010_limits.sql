@@ -61,23 +61,12 @@ $$ SELECT p_permits > 0 OR p_flags & 8 <> 0 $$;
 CREATE FUNCTION pawl_rate_key(p_key bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS
 $$ SELECT CASE WHEN length(p_key) > 256 THEN convert_to('sha256:' || encode(sha256(p_key), 'hex'), 'UTF8') ELSE p_key END $$;
 
--- The limit that counts for a key, with the burst resolved; type_id NULL: there is none.
-CREATE FUNCTION pawl_limit_of(p_type int4, p_key bytea) RETURNS pawl_limit LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    l pawl_limit;
-BEGIN
-    SELECT * INTO l FROM pawl_limit WHERE type_id = p_type AND key = p_key AND pawl_in_force(permits, flags);
-    IF NOT FOUND THEN
-        SELECT * INTO l FROM pawl_limit WHERE type_id = p_type AND key = '' AND pawl_in_force(permits, flags);
-        IF NOT FOUND THEN RETURN NULL; END IF;
-    END IF;
-    IF l.permits = 0 THEN -- it is only paused: any rate will do
-        l.permits := 1;
-        l.period_us := 1000000;
-    END IF;
-    IF l.burst = 0 THEN l.burst := l.permits; END IF;
-    RETURN l;
-END $$;
+-- The limit that counts for a key, if there is one, with burst and horizon resolved. One that is only paused: any rate will do.
+CREATE FUNCTION pawl_limit_for(p_type int4, p_key bytea) RETURNS SETOF pawl_limit LANGUAGE sql STABLE AS $$
+    SELECT type_id, key, CASE WHEN permits = 0 THEN 1 ELSE permits END, CASE WHEN permits = 0 THEN 1000000 ELSE period_us END,
+        CASE WHEN burst = 0 THEN greatest(permits, 1) ELSE burst END, CASE WHEN horizon_us = 0 THEN 3600000000 ELSE horizon_us END, flags, changed_us
+    FROM pawl_limit WHERE type_id = p_type AND key = ANY (ARRAY[p_key, ''::bytea]) AND pawl_in_force(permits, flags) ORDER BY key DESC LIMIT 1
+$$;
 
 -- How late a slot may be used.
 CREATE FUNCTION pawl_limit_late(l pawl_limit) RETURNS int8 LANGUAGE sql IMMUTABLE AS
@@ -130,63 +119,55 @@ END $$;
 CREATE FUNCTION pawl_hold_budgets(i_type int4[], i_rate_key bytea[], i_key text[], i_tenant int4[], q_kind int2[], q_id int8[], q_key bytea[],
                                   o_kind int2[], o_id int8[], OUT o_inserts int8[], OUT o_asks int8[]) LANGUAGE plpgsql AS $$
 DECLARE
-    v_types int4[] := '{}';
-    v_keys bytea[] := '{}';
+    v_inserts int4 := CASE WHEN i_rate_key IS NULL THEN 0 ELSE cardinality(i_rate_key) END;
+    v_types int4[];
+    v_keys bytea[];
+    v_takes int8[];
+    v_backs int8[] := '{}';
     v_ids int8[];
-    v_held int8[];
-    a_type int4[];
-    a_key bytea[];
 BEGIN
-    IF q_id IS NOT NULL THEN
-        SELECT array_agg(b.type_id ORDER BY u.i), array_agg(pawl_rate_key(coalesce(nullif(b.rate_key, ''), u.key)) ORDER BY u.i)
-        INTO a_type, a_key
-        FROM unnest(q_id, q_key) WITH ORDINALITY u (id, key, i) LEFT JOIN pawl_body b ON b.id = ANY (ARRAY[u.id]);
-    END IF;
-    SELECT coalesce(array_agg(x.type), '{}'), coalesce(array_agg(x.key), '{}') INTO v_types, v_keys FROM (
-        SELECT u.type, pawl_rate_key(u.key) AS key FROM unnest(i_type, i_rate_key) u (type, key)
-        UNION SELECT u.type, u.key FROM unnest(a_type, a_key) u (type, key)) x
-    WHERE length(x.key) > 0 AND EXISTS (SELECT FROM pawl_limit l WHERE l.type_id = ANY (ARRAY[x.type]) AND l.key = ANY (ARRAY[x.key, ''::bytea])
-                                            AND pawl_in_force(l.permits, l.flags));
+    SELECT array_agg(x.type ORDER BY x.part, x.i), array_agg(l.key ORDER BY x.part, x.i) INTO v_types, v_keys FROM (
+        SELECT 1 AS part, u.i, u.type, pawl_rate_key(u.key) AS key FROM unnest(i_type, i_rate_key) WITH ORDINALITY u (type, key, i)
+        WHERE v_inserts > 0
+        UNION ALL
+        SELECT 2, u.i, b.type_id, CASE WHEN u.kind = 10 THEN pawl_rate_key(coalesce(nullif(b.rate_key, ''), u.key)) END
+        FROM unnest(q_id, q_key, q_kind) WITH ORDINALITY u (id, key, kind, i) LEFT JOIN pawl_body b ON b.id = ANY (ARRAY[u.id])) x
+    LEFT JOIN LATERAL (SELECT x.key FROM pawl_limit m WHERE m.type_id = x.type AND (m.key = x.key OR m.key = '') AND pawl_in_force(m.permits, m.flags)
+                           AND length(x.key) > 0 LIMIT 1) l ON true;
     LOOP
-        IF cardinality(v_types) > 0 THEN
+        v_takes := ARRAY(SELECT b.id FROM unnest(v_types, v_keys) WITH ORDINALITY u (type, key, i)
+                         LEFT JOIN pawl_budget b ON b.type_id = ANY (ARRAY[u.type]) AND b.key = ANY (ARRAY[u.key]) ORDER BY u.i);
+        IF EXISTS (SELECT FROM unnest(v_keys, v_takes) u (key, id) WHERE u.key IS NOT NULL AND u.id IS NULL) THEN
             INSERT INTO pawl_budget (type_id, key)
-            SELECT u.type, u.key FROM unnest(v_types, v_keys) u (type, key)
-            WHERE NOT EXISTS (SELECT FROM pawl_budget b WHERE b.type_id = ANY (ARRAY[u.type]) AND b.key = ANY (ARRAY[u.key]))
+            SELECT DISTINCT u.type, u.key FROM unnest(v_types, v_keys, v_takes) u (type, key, id) WHERE u.key IS NOT NULL AND u.id IS NULL
             ORDER BY 1, 2 ON CONFLICT DO NOTHING;
+            CONTINUE;
         END IF;
-        v_ids := ARRAY(
-            SELECT b.id FROM unnest(v_types, v_keys) u (type, key)
-            JOIN pawl_budget b ON b.type_id = ANY (ARRAY[u.type]) AND b.key = ANY (ARRAY[u.key])
-            UNION SELECT b.id FROM unnest(o_id, o_kind) u (id, kind) JOIN pawl_slotted s ON s.task_id = ANY (ARRAY[u.id])
-                JOIN pawl_budget b ON b.id = ANY (ARRAY[s.budget_id]) WHERE u.kind = 6
-            UNION SELECT b.id FROM unnest(i_key, i_tenant) u (key, tenant)
-                JOIN pawl_key k ON k.key = ANY (ARRAY[u.key]) AND k.tenant_id = ANY (ARRAY[coalesce(u.tenant, 0)]) AND k.old = 0
-                JOIN pawl_slotted s ON s.task_id = ANY (ARRAY[k.task_id]) JOIN pawl_budget b ON b.id = ANY (ARRAY[s.budget_id])
-            UNION SELECT c.id FROM unnest(o_id, o_kind) u (id, kind) JOIN pawl_leased l ON l.id = ANY (ARRAY[u.id])
-                JOIN pawl_body b ON b.id = ANY (ARRAY[u.id])
-                JOIN pawl_budget c ON c.type_id = ANY (ARRAY[b.type_id]) AND c.key = ANY (ARRAY[pawl_rate_key(b.rate_key)])
-            WHERE u.kind = 6 AND l.not_started);
-        v_held := ARRAY(SELECT b.id FROM pawl_budget b WHERE b.id = ANY (v_ids) ORDER BY b.id FOR UPDATE);
-        EXIT WHEN cardinality(v_held) = cardinality(v_ids); -- else one was idle, and swept this moment
-    END LOOP;
-    IF i_rate_key IS NOT NULL AND cardinality(v_types) > 0 THEN
-        o_inserts := ARRAY(SELECT b.id FROM unnest(i_type, i_rate_key) WITH ORDINALITY u (type, key, i)
-                           LEFT JOIN pawl_budget b ON b.type_id = ANY (ARRAY[u.type]) AND b.key = ANY (ARRAY[pawl_rate_key(u.key)])
-                               AND b.id = ANY (v_held) ORDER BY u.i);
+        IF o_id IS NOT NULL OR i_key IS NOT NULL THEN v_backs := pawl_budgets_back(i_key, i_tenant, o_kind, o_id); END IF;
+        v_ids := ARRAY(SELECT DISTINCT u FROM unnest(v_takes || v_backs) u WHERE u IS NOT NULL);
+        EXIT WHEN cardinality(v_ids) = cardinality(ARRAY(SELECT b.id FROM pawl_budget b WHERE b.id = ANY (v_ids) ORDER BY b.id FOR UPDATE));
+    END LOOP; -- again where one was idle, and swept this moment
+    IF v_inserts > 0 THEN
+        o_inserts := v_takes[1:v_inserts];
+        IF array_remove(o_inserts, NULL) = '{}' THEN o_inserts := NULL; END IF;
     END IF;
-    IF q_id IS NOT NULL AND cardinality(v_types) > 0 THEN
-        o_asks := ARRAY(SELECT b.id FROM unnest(a_type, a_key, q_kind) WITH ORDINALITY u (type, key, kind, i)
-                        LEFT JOIN pawl_budget b ON b.type_id = ANY (ARRAY[u.type]) AND b.key = ANY (ARRAY[u.key]) AND b.id = ANY (v_held)
-                            AND u.kind = 10 ORDER BY u.i);
-    END IF;
+    o_asks := v_takes[v_inserts + 1:];
 END $$;
 
-CREATE FUNCTION pawl_budget_put(b pawl_budget) RETURNS bool LANGUAGE plpgsql AS $$
+-- The budgets that cancels, and inserts under keys that are taken, may give slots back to.
+CREATE FUNCTION pawl_budgets_back(i_key text[], i_tenant int4[], o_kind int2[], o_id int8[]) RETURNS int8[] LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    UPDATE pawl_budget SET tat_us = b.tat_us, tat_part = b.tat_part, permits = b.permits, period_us = b.period_us, burst = b.burst,
-        seen_us = b.seen_us, epoch = b.epoch, last_id = b.last_id, last_slot_us = b.last_slot_us
-    WHERE id = b.id;
-    RETURN true;
+    RETURN ARRAY(
+        SELECT b.id FROM unnest(o_id, o_kind) u (id, kind) JOIN pawl_slotted s ON s.task_id = ANY (ARRAY[u.id])
+        JOIN pawl_budget b ON b.id = ANY (ARRAY[s.budget_id]) WHERE u.kind = 6
+        UNION ALL
+        SELECT c.id FROM unnest(o_id, o_kind) u (id, kind) JOIN pawl_leased l ON l.id = ANY (ARRAY[u.id]) JOIN pawl_body b ON b.id = ANY (ARRAY[u.id])
+        JOIN pawl_budget c ON c.type_id = ANY (ARRAY[b.type_id]) AND c.key = ANY (ARRAY[pawl_rate_key(b.rate_key)])
+        WHERE u.kind = 6 AND l.not_started
+        UNION ALL
+        SELECT b.id FROM unnest(i_key, i_tenant) u (key, tenant)
+        JOIN pawl_key k ON k.key = ANY (ARRAY[u.key]) AND k.tenant_id = ANY (ARRAY[coalesce(u.tenant, 0)]) AND k.old = 0
+        JOIN pawl_slotted s ON s.task_id = ANY (ARRAY[k.task_id]) JOIN pawl_budget b ON b.id = ANY (ARRAY[s.budget_id]));
 END $$;
 
 -- How many could start now: 0..burst.
@@ -247,70 +228,63 @@ CREATE FUNCTION pawl_take_slots(p_now int8, p_budget int8[], p_id int8[], p_agai
 DECLARE
     b pawl_budget;
     l pawl_limit;
+    v_all pawl_budget[] := '{}'; -- to be written
+    v_dirty bool := false;
     v_now int8;
+    v_late int8;
     v_slot int8;
     v_answer int4;
-    v_late int8;
-    v_horizon int8;
     v_part int8;
-    v_dirty bool := false;
+    r record;
     s record;
-    i int4;
 BEGIN
     o_answer := array_fill(0, ARRAY[cardinality(p_budget)]);
     o_slot := array_fill(p_now, ARRAY[cardinality(p_budget)]);
     o_until := array_fill(9223372036854775807, ARRAY[cardinality(p_budget)]);
     o_epoch := array_fill(0::int8, ARRAY[cardinality(p_budget)]);
-    FOREACH i IN ARRAY ARRAY(SELECT u.i FROM unnest(p_budget) WITH ORDINALITY u (budget, i) WHERE u.budget IS NOT NULL
-                             ORDER BY u.budget, u.i) LOOP
-        IF b.id IS DISTINCT FROM p_budget[i] THEN
-            IF v_dirty THEN PERFORM pawl_budget_put(b); END IF;
-            SELECT * INTO b FROM pawl_budget WHERE id = p_budget[i];
-            l := pawl_limit_of(b.type_id, b.key);
-            v_now := p_now;
-            v_dirty := false;
-            IF l.type_id IS NOT NULL THEN
-                IF p_now < b.seen_us OR b.permits <> l.permits OR b.burst <> l.burst OR b.period_us <> l.period_us THEN
-                    s := pawl_budget_see(b, l, p_now);
-                    b := s.b;
-                    v_now := s.p_now;
-                    v_dirty := true;
-                END IF;
-                b.seen_us := v_now;
-                v_late := pawl_limit_late(l);
-                v_horizon := CASE WHEN l.horizon_us = 0 THEN 3600000000 ELSE l.horizon_us END;
-            END IF;
+    FOR r IN
+        SELECT u.i, c AS budget, m AS rule FROM unnest(p_budget) WITH ORDINALITY u (id, i) JOIN pawl_budget c ON c.id = ANY (ARRAY[u.id]),
+            LATERAL pawl_limit_for(c.type_id, c.key) m
+        ORDER BY u.id, u.i
+    LOOP
+        IF b.id IS DISTINCT FROM (r.budget).id THEN
+            IF v_dirty THEN v_all := v_all || b; END IF;
+            b := r.budget;
+            l := r.rule;
+            s := pawl_budget_see(b, l, p_now);
+            v_dirty := b.epoch <> (s.b).epoch;
+            b := s.b;
+            v_now := s.p_now;
+            v_late := pawl_limit_late(l);
         END IF;
-        CONTINUE WHEN l.type_id IS NULL;
-        o_epoch[i] := b.epoch;
+        o_epoch[r.i] := b.epoch;
         IF l.flags & 8 <> 0 THEN
-            o_answer[i] := 2;
-            o_slot[i] := v_now + 3153600000000000; -- a hundred years: until the limit is put again
-            o_until[i] := o_slot[i] + v_late;
+            o_answer[r.i] := 2;
+            o_slot[r.i] := v_now + 3153600000000000; -- a hundred years: until the limit is put again
+            o_until[r.i] := o_slot[r.i] + v_late;
             CONTINUE;
         END IF;
         v_slot := pawl_budget_slot(b.tat_us, b.tat_part, b.permits, b.period_us, b.burst, v_now);
         v_answer := CASE WHEN v_slot > v_now THEN 2 ELSE 1 END;
-        IF (v_answer = 2 AND NOT p_again[i] AND (l.flags & 4 <> 0 OR (v_horizon >= 0 AND v_slot - v_now > v_horizon)))
+        IF (v_answer = 2 AND NOT p_again[r.i] AND (l.flags & 4 <> 0 OR (l.horizon_us >= 0 AND v_slot - v_now > l.horizon_us)))
             OR greatest(b.tat_us, v_now) > 2305843009213693952 - b.period_us / b.permits - 1 THEN
             v_answer := 3;
         END IF;
-        o_answer[i] := v_answer;
-        o_slot[i] := v_slot;
-        o_until[i] := v_slot + v_late;
-        CONTINUE WHEN v_answer = 3 OR (v_answer = 1 AND NOT p_start[i]);
-        IF b.tat_us < v_now THEN
-            b.tat_us := v_now;
-            b.tat_part := 0;
-        END IF;
-        v_part := b.tat_part + b.period_us % b.permits;
-        b.tat_us := b.tat_us + b.period_us / b.permits + v_part / b.permits;
+        o_answer[r.i] := v_answer;
+        o_slot[r.i] := v_slot;
+        o_until[r.i] := v_slot + v_late;
+        CONTINUE WHEN v_answer = 3 OR (v_answer = 1 AND NOT p_start[r.i]);
+        v_part := CASE WHEN b.tat_us < v_now THEN 0 ELSE b.tat_part END + b.period_us % b.permits;
+        b.tat_us := greatest(b.tat_us, v_now) + b.period_us / b.permits + v_part / b.permits;
         b.tat_part := v_part % b.permits;
-        b.last_id := CASE WHEN v_answer = 2 THEN p_id[i] ELSE 0 END;
+        b.last_id := CASE WHEN v_answer = 2 THEN p_id[r.i] ELSE 0 END;
         b.last_slot_us := v_slot;
         v_dirty := true;
     END LOOP;
-    IF v_dirty THEN PERFORM pawl_budget_put(b); END IF;
+    IF v_dirty THEN v_all := v_all || b; END IF;
+    UPDATE pawl_budget c SET tat_us = u.tat_us, tat_part = u.tat_part, permits = u.permits, period_us = u.period_us, burst = u.burst,
+        seen_us = u.seen_us, epoch = u.epoch, last_id = u.last_id, last_slot_us = u.last_slot_us
+    FROM unnest(v_all) u WHERE c.id = ANY (ARRAY[u.id]);
 END $$;
 
 -- The task, which is locked, ends or gets another body before it started. If its slot is the budget's last and lies ahead, the next one
@@ -334,7 +308,7 @@ BEGIN
         WHERE x.id = p_id AND c.type_id = x.type_id AND c.key = pawl_rate_key(x.rate_key) FOR UPDATE OF c;
     END IF;
     IF b.id IS NULL OR b.permits = 0 OR p_now < b.seen_us THEN RETURN false; END IF; -- it stepped back: what lies ahead may have been used
-    l := pawl_limit_of(b.type_id, b.key);
+    SELECT * INTO l FROM pawl_limit_for(b.type_id, b.key);
     IF l.type_id IS NULL OR l.flags & 8 <> 0 OR b.permits <> l.permits OR b.burst <> l.burst OR b.period_us <> l.period_us THEN
         RETURN false;
     END IF;
@@ -358,6 +332,7 @@ DECLARE
     n int4 := cardinality(p_op);
     v_budget int8[] := p_budget;
     v_start bool[] := array_fill(false, ARRAY[n]);
+    v_paused int4[] := ARRAY(SELECT queue_id FROM pawl_queue WHERE paused);
     t record;
 BEGIN
     o_results := '';
@@ -368,7 +343,7 @@ BEGIN
             p_slow[i] := true;
         END IF;
         IF coalesce(p_slow[i], false) OR pawl_due(p_now, p_when[i]) > p_now THEN v_budget[i] := NULL; END IF;
-        v_start[i] := p_may AND coalesce(p_ask[i], false) AND NOT EXISTS (SELECT FROM pawl_queue WHERE queue_id = p_queue[i] AND paused);
+        v_start[i] := p_may AND coalesce(p_ask[i], false) AND p_queue[i] <> ALL (v_paused);
     END LOOP;
     t := pawl_take_slots(p_now, v_budget, p_id, array_fill(false, ARRAY[n]), v_start);
     FOR i IN 1..n LOOP
@@ -410,7 +385,7 @@ BEGIN
     IF p_live.type_id = u.type_id AND length(u.rate_key) > 0 AND p_live.run_at_us >= pawl_due(p_now, u.when_us) THEN
         PERFORM FROM pawl_slotted s JOIN pawl_budget b ON b.id = s.budget_id JOIN pawl_body x ON x.id = s.task_id
         WHERE s.task_id = p_live.id AND x.rate_key = u.rate_key AND b.key = pawl_rate_key(u.rate_key) AND b.epoch = s.epoch
-            AND (pawl_limit_of(b.type_id, b.key)).type_id IS NOT NULL;
+            AND EXISTS (SELECT FROM pawl_limit_for(b.type_id, b.key));
         IF FOUND THEN RETURN -p_live.run_at_us; END IF;
     END IF;
     IF u.budget = 0 THEN
@@ -445,7 +420,7 @@ BEGIN
                       || ' ' || coalesce(s.epoch, 0) || E'\n', '')
     INTO v_text
     FROM unnest(p_id) u (id) JOIN pawl_leased l ON l.id = ANY (ARRAY[u.id]) LEFT JOIN s ON s.task_id = l.id
-    LEFT JOIN pawl_budget b ON b.id = ANY (ARRAY[s.budget_id]) LEFT JOIN LATERAL pawl_limit_of(b.type_id, b.key) m ON b.id IS NOT NULL
+    LEFT JOIN pawl_budget b ON b.id = ANY (ARRAY[s.budget_id]) LEFT JOIN LATERAL pawl_limit_for(b.type_id, b.key) m ON true
     WHERE l.type_id = ANY (v_limited);
     RETURN coalesce(v_text, '');
 END $$;
@@ -470,6 +445,40 @@ BEGIN
         PERFORM pawl_give_back(p_now, r.id, r.type_id, 0);
     END LOOP;
     RETURN true;
+END $$;
+
+-- Others that are due in the same lane of the ready index and that would fare no better, because their budgets have nothing left for a while,
+-- get their slots without being leased first, and are in nobody's way any more. Only where they are many: p_most at once at the most.
+CREATE FUNCTION pawl_move_along(p_now int8, p_queue int4, p_lane int8, p_budgets int8[], p_most int4) RETURNS int4 LANGUAGE plpgsql AS $$
+DECLARE
+    v_ids int8[];
+    x record;
+    t record;
+BEGIN
+    v_ids := ARRAY(
+        SELECT v.id FROM (SELECT y.id, y.run_at_us, y.failures FROM pawl_live y
+                          WHERE y.state = 2 AND NOT y.blocked AND y.queue_id = p_queue AND y.lane = p_lane AND y.run_at_us <= p_now
+                          ORDER BY y.run_at_us, y.id LIMIT p_most) v
+        JOIN pawl_body b ON b.id = ANY (ARRAY[v.id])
+        JOIN pawl_budget c ON c.type_id = ANY (ARRAY[b.type_id]) AND c.key = ANY (ARRAY[pawl_rate_key(b.rate_key)]) AND c.id = ANY (p_budgets)
+        LEFT JOIN pawl_slotted s ON s.task_id = ANY (ARRAY[v.id])
+        WHERE v.failures = 0 AND (s.task_id IS NULL OR v.run_at_us <= p_now - 2000000)); -- those whose slot has come may start
+    IF cardinality(v_ids) = 0 THEN RETURN 0; END IF;
+    SELECT array_agg(v.id ORDER BY v.run_at_us, v.id) AS id, array_agg(c.id ORDER BY v.run_at_us, v.id) AS budget,
+        array_agg(s.task_id IS NOT NULL ORDER BY v.run_at_us, v.id) AS again
+    INTO x
+    FROM (SELECT y.id, y.run_at_us FROM pawl_live y WHERE y.id = ANY (v_ids) AND y.run_at_us <= p_now FOR UPDATE SKIP LOCKED) v
+    JOIN pawl_body b ON b.id = ANY (ARRAY[v.id])
+    JOIN pawl_budget c ON c.type_id = ANY (ARRAY[b.type_id]) AND c.key = ANY (ARRAY[pawl_rate_key(b.rate_key)]) AND c.id = ANY (p_budgets)
+    LEFT JOIN pawl_slotted s ON s.task_id = ANY (ARRAY[v.id]);
+    IF x.id IS NULL THEN RETURN 0; END IF;
+    t := pawl_take_slots(p_now, x.budget, x.id, x.again, array_fill(false, ARRAY[cardinality(x.id)]));
+    INSERT INTO pawl_slotted (task_id, budget_id, epoch)
+    SELECT u.id, u.budget, u.epoch FROM unnest(x.id, x.budget, t.o_answer, t.o_epoch) u (id, budget, answer, epoch) WHERE u.answer = 2
+    ON CONFLICT (task_id) DO UPDATE SET budget_id = excluded.budget_id, epoch = excluded.epoch;
+    UPDATE pawl_live v SET run_at_us = u.slot FROM unnest(x.id, t.o_answer, t.o_slot) u (id, answer, slot)
+    WHERE u.answer = 2 AND v.id = ANY (ARRAY[u.id]);
+    RETURN cardinality(x.id);
 END $$;
 
 -- RESERVE (kind 10). What has a slot farther away than p_near goes back at once, to wait for it; o_leases: leases of the node that so ended.
@@ -532,12 +541,15 @@ BEGIN
         IF r.node = p_node THEN o_leases := o_leases - r.n; ELSE v_did := pawl_take(r.node, -r.n, p_node, p_lane); END IF;
         v_did := pawl_add(p_node, p_lane, r.queue_id, r.n, -r.n, 0);
         o_hints := o_hints || pawl_hint(r.queue_id, r.priority, r.class, r.type_id, r.due_us);
+        IF r.n >= 8 AND pawl_move_along(p_now, r.queue_id, pawl_lane_of(r.priority, r.class, r.type_id), r.budgets, 200) >= 100 THEN
+            PERFORM pawl_move_along(p_now, r.queue_id, pawl_lane_of(r.priority, r.class, r.type_id), r.budgets, 2000);
+        END IF;
     END LOOP;
 END $$;
 
 CREATE FUNCTION pawl_retry_free(p_budget int8) RETURNS bool LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    RETURN EXISTS (SELECT FROM pawl_budget b, pawl_limit_of(b.type_id, b.key) m WHERE b.id = p_budget AND m.flags & 2 <> 0);
+    RETURN EXISTS (SELECT FROM pawl_budget b, pawl_limit_for(b.type_id, b.key) m WHERE b.id = p_budget AND m.flags & 2 <> 0);
 END $$;
 
 -- ---- upkeep, looking --------------------------------------------------------------------------------------------------------------
