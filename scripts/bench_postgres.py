@@ -178,6 +178,37 @@ class PostgresBench:
         self.beside("the same, scheduled at a more urgent priority", "urgent", ("none", "nothing else stored", "0.8"))
         return t
 
+    # ---- rate limits -------------------------------------------------------------------------------------------------------
+
+    def measure_limits(self):
+        scaled = self.bench.scaled
+        keys, life = scaled(1000), ("--tasks", scaled(50000), "--batch", 100, "--producers", 2)
+        steady = ("--mode", "latency", "--rate", 500, "--tasks", scaled(10000), "--producers", 4, "--rate-keys", keys)
+        for turn in range(1 if self.bench.short else TURNS):
+            say(f"rate limits, {turn + 1} of {TURNS}")
+            self.pawl("no keys", *life)
+            self.pawl("keys", *life, "--rate-keys", keys)
+            self.pawl("no flood", *steady)
+            with self.server.schema() as schema:
+                self.run(schema, *steady, "--throttled", scaled(100000))  # the first run meets them and moves them away
+                self.pawl("flood", *steady, "--throttled", 1, schema=schema)
+        self.keys, self.flood = keys, scaled(100000)
+
+    def limits_table(self):
+        t = self.table("measure", "figure", "beside", "ratio (wanted)")
+
+        def row(text, form, figure, beside, what, wanted, *keys, part=1):
+            values = [self.middle(name, *keys) / part for name in (figure, beside)]
+            t.row(text, form.format(values[0]), f"{what}: {form.format(values[1])}", f"{values[0] / values[1]:.2f} {wanted}".strip())
+
+        row(f"full life, {self.keys:,} rate keys with shared budgets, batch 100", "{:,.0f}/s", "keys", "no keys", "without", "(5,000/s)",
+            "tasks_per_s")
+        row("the same, commits per batch", "{:.2f}", "keys", "no keys", "without", "(one more)", "commits_per_task", part=0.01)
+        row(f"dispatch to start, {self.flood:,} tasks of a key without budget wait, p50", "{:.2f} ms", "flood", "no flood", "none waits", "(1)",
+            "start_us", "p50", part=1000)
+        row("the same, p99", "{:.2f} ms", "flood", "no flood", "none waits", "(1)", "start_us", "p99", part=1000)
+        return t
+
     # ---- a long reader -----------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
@@ -262,6 +293,7 @@ class PostgresBench:
             version = self.server.sql("SHOW server_version").split()[0]
             self.measure_speed()
             self.measure_scale()
+            self.measure_limits()
             self.measure_reader()
         rate = f"{RATE:,} tasks a second for {self.seconds} seconds"
         return "\n".join([
@@ -269,6 +301,7 @@ class PostgresBench:
             f"PostgreSQL {version} on the same machine with its default settings; medians of {TURNS}. graphile-worker has its local queue "
             "and its batches", "on, and keeps no history.", "", str(self.speed_table()), "",
             f"With a lot stored; {self.bench.scaled(100000):,} tasks are claimed and run by two processes:", "", str(self.scale_table()), "",
+            "Rate limits that let everything start, and tasks of other keys beside many that must wait:", "", str(self.limits_table()), "",
             f"{rate}, dispatched by one process and run by another, while somebody's transaction keeps the server from removing dead rows:",
             "", str(self.reader_table()), ""])
 

@@ -218,7 +218,6 @@ typedef struct pawl_op {
         struct {
             pawl_bytes key;  /* the rate key, if the body has none */
             int64_t near_us; /* a slot farther away than this ends the lease: MOVED */
-            int64_t lead_us; /* answers take that long: no slot earlier than now + this */
             bool again;      /* it had a slot before: neither horizon nor `discard` is asked */
         } reserve;
         struct {

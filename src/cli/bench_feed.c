@@ -9,6 +9,7 @@
 #define NUMBER_AT 6 /* of the digits in {"n":"000000000123" */
 #define NUMBER_DIGITS 12
 #define FILL_BATCH 1000
+#define RATE_KEY_SIZE 24
 
 typedef struct feeder {
     bench *b;
@@ -24,6 +25,7 @@ typedef struct basket {
     pawl_task *tasks;
     pawl_receipt *receipts;
     char *payloads;
+    char (*keys)[RATE_KEY_SIZE];
 } basket;
 
 /* {"n":"000000000000","pad":"xxx..."} of exactly `size` bytes, or as short as it can be. */
@@ -50,7 +52,8 @@ static bool basket_new(const bench *b, basket *k, int batch)
     k->tasks = alloc_new(a, (size_t)batch * sizeof *k->tasks);
     k->receipts = alloc_new(a, (size_t)batch * sizeof *k->receipts);
     k->payloads = alloc_new(a, (size_t)batch * b->payload);
-    if (!k->tasks || !k->receipts || !k->payloads) return false;
+    k->keys = alloc_new(a, (size_t)batch * sizeof *k->keys);
+    if (!k->tasks || !k->receipts || !k->payloads || !k->keys) return false;
     for (int i = 0; i < batch; i++) {
         char *payload = k->payloads + (size_t)i * b->payload;
         write_payload(payload, b->payload);
@@ -64,6 +67,7 @@ static void basket_free(basket *k)
     alloc_free(alloc_default(), k->tasks);
     alloc_free(alloc_default(), k->receipts);
     alloc_free(alloc_default(), k->payloads);
+    alloc_free(alloc_default(), k->keys);
 }
 
 static void set_number(basket *k, const bench *b, int i, int64_t number)
@@ -75,6 +79,12 @@ static void set_number(basket *k, const bench *b, int i, int64_t number)
     }
     memcpy(to, to - b->payload, NUMBER_DIGITS); /* one more than the one before */
     for (int digit = NUMBER_DIGITS - 1; digit >= 0 && to[digit]++ == '9'; digit--) to[digit] = '0';
+}
+
+static pawl_bytes rate_key(basket *k, const bench *b, int i, int64_t number)
+{
+    snprintf(k->keys[i], sizeof k->keys[i], "%lld", (long long)(number % b->rate_keys));
+    return pawl_str(k->keys[i]);
 }
 
 static void give_up(feeder *f, const pawl_error *err)
@@ -115,6 +125,7 @@ static void prepare(bench *b, basket *k, int64_t from, int count)
         set_number(k, b, i, from + i);
         planned[from + i] = now_ns;
         if (b->forgetful) k->tasks[i].type = (from + i) % BENCH_SAMPLE == 0 ? BENCH_TIMED : BENCH_TYPE;
+        if (b->rate_keys) k->tasks[i].rate_key = rate_key(k, b, i, from + i);
         k->tasks[i].delay_us = b->future_us ? b->future_us + (from + i) % PAWL_DAY : 0;
     }
 }
@@ -211,7 +222,9 @@ pawl_status bench_fill(bench *b, const bench_filling *f, pawl_error *err)
     for (int64_t done = 0; done < f->count && !status;) {
         int n = f->count - done < FILL_BATCH ? (int)(f->count - done) : FILL_BATCH;
         for (int i = 0; i < n; i++) {
-            k.tasks[i].type = BENCH_FILLER;
+            k.tasks[i].type = f->rate_key ? BENCH_TYPE : BENCH_FILLER;
+            k.tasks[i].rate_key = pawl_str(f->rate_key);
+            if (f->rate_key) set_number(&k, b, i, b->tasks);
             k.tasks[i].priority = f->priority;
             k.tasks[i].delay_us = f->delay_us ? f->delay_us + done + i : 0;
         }

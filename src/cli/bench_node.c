@@ -126,6 +126,7 @@ static pawl_outcome run_task(pawl_run *run, void *ctx)
 {
     bench *b = ctx;
     bench_slot *slot = bench_slot_here(b);
+    if (number_of(run) >= b->tasks) return pawl_ok();
     latency_add(&slot->start, bench_now_ns() - bench_planned(b)[number_of(run)]);
     atomic_fetch_add_explicit(&slot->runs, 1, memory_order_relaxed);
     return pawl_ok();
@@ -136,6 +137,7 @@ static bool task_done(pawl_run *run, void *ctx)
     bench *b = ctx;
     bench_slot *slot = bench_slot_here(b);
     int64_t now = bench_now_ns();
+    if (number_of(run) >= b->tasks) return true;
     latency_add(&slot->done, now - bench_planned(b)[number_of(run)]);
     atomic_store_explicit(&slot->last_ns, now, memory_order_relaxed);
     atomic_fetch_add_explicit(&slot->finished, 1, memory_order_release);
@@ -172,7 +174,7 @@ pawl_status bench_open(bench *b, pawl_error *err)
     for (size_t i = 0; i < sizeof unused / sizeof *unused && !status; i++) {
         status = pawl_queue(b->p, &(pawl_queue_options){.name = unused[i], .workers = -1}, err);
     }
-    int64_t all = b->tasks + b->history + b->scheduled + b->backlog;
+    int64_t all = b->tasks + b->history + b->scheduled + b->backlog + b->throttled;
     int waiting = 2 * b->producers * b->batch; /* what one round of producers brings is held ready while the next is on its way */
     pawl_queue_options queue = {.name = BENCH_QUEUE, .workers = b->workers, .capacity = waiting > CAPACITY ? waiting : 0};
     if (b->forgetful) queue.depth_limit = b->in_flight < all ? b->in_flight + b->scheduled + b->backlog : all;

@@ -152,6 +152,8 @@ static void setup_json(json_writer *w, const bench *b)
     json_number(w, "preload_history", b->history);
     json_number(w, "preload_scheduled", b->scheduled);
     json_number(w, "backlog", b->backlog);
+    json_number(w, "rate_keys", b->rate_keys);
+    json_number(w, "throttled", b->throttled);
 }
 
 static void speed_json(json_writer *w, const numbers *n)

@@ -29,7 +29,8 @@ const char help_bench[] =
     "  pawl bench --mode drain --nodes 2 --store sqlite:/data/bench.db\n";
 
 static struct {
-    int64_t tasks, producers, batch, workers, payload, rate, nodes, in_flight, history, scheduled, urgency, backlog;
+    int64_t tasks, producers, batch, workers, payload, rate, nodes, in_flight, history, scheduled, urgency, backlog, rate_keys,
+        throttled;
     const char *mode, *audit;
     bool apart;
 } o;
@@ -60,6 +61,10 @@ const opt bench_opts[] = {
            .min = -32768, .max = 32767, .fallback = "0"),
     OPTION(OPT_INT, "backlog", &o.backlog, "N", "store so many due tasks of lower priority beforehand", .max = 1000000000,
            .fallback = "0"),
+    OPTION(OPT_INT, "rate-keys", &o.rate_keys, "N", "give the tasks so many rate keys, with limits that let all of them start",
+           .max = 1000000000, .fallback = "0"),
+    OPTION(OPT_INT, "throttled", &o.throttled, "N", "store so many due tasks of a rate key that lets one start a day beforehand",
+           .max = 1000000000, .fallback = "0"),
     OPTIONS_END};
 
 static char own_dir[] = "pawl-bench-XXXXXX"; /* where the store is if --store does not say */
@@ -104,6 +109,8 @@ static void take_options(bench *b)
     b->history = o.history;
     b->scheduled = look && !o.scheduled ? b->tasks : o.scheduled;
     b->backlog = o.backlog;
+    b->rate_keys = o.rate_keys;
+    b->throttled = o.throttled;
     int64_t flow = 4 * (int64_t)b->producers * b->batch;
     b->in_flight = strcmp(o.mode, "full") != 0 ? INT64_MAX : o.in_flight ? o.in_flight : flow > 4000 ? flow : 4000;
     b->future_us = strcmp(o.mode, "schedule") == 0 ? 30 * PAWL_DAY : 0;
@@ -115,9 +122,23 @@ static void take_options(bench *b)
 
 /* ---- what is there before ----------------------------------------------------------------------------------------------------------- */
 
+#define THROTTLED "throttled"
+
+static pawl_status set_limits(bench *b, pawl_error *err)
+{
+    pawl_rate all = {.permits = 1000000, .period_us = PAWL_SECOND},
+              daily = {.permits = 1, .period_us = PAWL_DAY, .horizon_us = -1};
+    pawl_status status = PAWL_OK;
+    if (b->rate_keys || b->throttled) status = pawl_set_limit(b->p, BENCH_TYPE, (pawl_bytes){0}, &all, NULL, err);
+    if (!status && b->rate_keys && b->forgetful) status = pawl_set_limit(b->p, BENCH_TIMED, (pawl_bytes){0}, &all, NULL, err);
+    if (!status && b->throttled) status = pawl_set_limit(b->p, BENCH_TYPE, pawl_str(THROTTLED), &daily, NULL, err);
+    return status;
+}
+
 static pawl_status preload(bench *b, pawl_error *err)
 {
     pawl_status status = strcmp(b->mode, "look") == 0 ? bench_look_prepare(b, err) : PAWL_OK;
+    if (!status) status = set_limits(b, err);
     if (!status && b->history) {
         status = pawl_start(b->p, err);
         bench_filling history = {.what = "history", .count = b->history, .samples = b->looks ? &b->looks->history : NULL};
@@ -127,9 +148,11 @@ static pawl_status preload(bench *b, pawl_error *err)
     }
     bench_filling scheduled = {.what = "scheduled", .count = b->scheduled, .delay_us = 60 * PAWL_DAY, .priority = (int)o.urgency};
     bench_filling backlog = {.what = "backlog", .count = b->backlog, .priority = 1000};
+    bench_filling throttled = {.what = "throttled", .count = b->throttled, .rate_key = THROTTLED};
     if (b->looks) scheduled.samples = &b->looks->scheduled;
     if (!status) status = bench_fill(b, &scheduled, err);
-    return status ? status : bench_fill(b, &backlog, err);
+    if (!status) status = bench_fill(b, &backlog, err);
+    return status ? status : bench_fill(b, &throttled, err);
 }
 
 /* ---- what is measured --------------------------------------------------------------------------------------------------------------- */

@@ -51,7 +51,6 @@ void budget_see(budget_row *g, const budget_limit *l, int64_t *now_us)
 budget_answer budget_take(budget_row *g, const budget_limit *l, int64_t now_us, const budget_ask *ask, budget_slot *out)
 {
     budget_see(g, l, &now_us);
-    now_us += ask->lead_us;
     int64_t slot = rate_slot(&l->r, g->tat, now_us);
     *out = (budget_slot){.slot_us = slot, .until_us = slot + l->r.late_us, .epoch = g->epoch};
     if (l->paused) {

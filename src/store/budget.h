@@ -43,7 +43,6 @@ typedef struct budget_slot {
 /* Takes the next slot for the task. again: it had one before, so neither horizon nor `discard` is asked. */
 typedef struct budget_ask {
     pawl_id id;
-    int64_t lead_us; /* no slot earlier than now + this */
     bool again;
     bool ahead_only; /* a slot that is now is not taken: nobody is there to start it */
 } budget_ask;

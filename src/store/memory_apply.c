@@ -262,7 +262,7 @@ static void reserve(change *c, pawl_op *op, mem_prep *p)
     if (!t) return;
     pawl_bytes key = t->body->rate_key.len ? t->body->rate_key : op->u.reserve.key;
     const mem_limit *l = p->budget ? mem_limit_of(c->m, t->body->type, key) : NULL;
-    budget_ask ask = {.id = t->id, .lead_us = op->u.reserve.lead_us, .again = op->u.reserve.again};
+    budget_ask ask = {.id = t->id, .again = op->u.reserve.again};
     budget_slot slot = {.slot_us = c->now_us, .until_us = INT64_MAX};
     op->out_state = PAWL_LEASED;
     op->result = t->cancel_asked ? PAWL_OP_CANCELLING : PAWL_OP_DONE;

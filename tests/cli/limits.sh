@@ -1,40 +1,4 @@
 #!/usr/bin/env bash
-# Rate limits from the command line.
+# Rate limits from the command line, on a SQLite file.
 . "$(dirname "$0")/lib.sh"
-
-exits "set" 0 pawl limits set mail 1/1h
-is "says so" "$out" "mail  limited"
-exits "set for a key" 0 pawl limits set mail 2/s --key acme --burst 5 --no-horizon --json
-is "in JSON" "$(json "$out" '(d["type"], d["key"], d["done"])')" "('mail', 'acme', 'limited')"
-limits() { json "$(pawl limits list --json "$@")" '[(l["type"], l["key"], l["permits"], l["burst"], l["left"], l["waiting"]) for l in d["limits"]]'; }
-is "list" "$(limits)" "[('mail', None, 1, 1, 1, 0), ('mail', 'acme', 2, 5, 5, 0)]"
-
-first=$(pawl enqueue --type mail --rate-key bob)
-second=$(pawl enqueue --type mail --rate-key bob)
-third=$(pawl enqueue --type mail --rate-key bob)
-exits "work" 0 pawl work --once -- true
-is "one has run, one waits, one is beyond the horizon" "$(limits --key bob)" "[('mail', 'bob', 1, 1, 0, 1)]"
-is "run" "$(task "$first" 'd["state"]')" succeeded
-is "the slot is its time" "$(task "$second" 'd["display"]')" scheduled
-is "refused" "$(task "$third" '(d["state"], d["reason"])')" "('failed', 'rate_limited')"
-is "waiting" "$(limits --waiting)" "[('mail', 'bob', 1, 1, 0, 1)]"
-exits "why" 0 pawl tasks why "$second" --json
-is "throttled" "$(json "$out" '(d["code"], d["until"] is not None)')" "('throttled', True)"
-exits "as a table" 0 pawl limits list
-like "has a title" "$out" '^TYPE +KEY +RATE +LEFT +WAITING +NEXT SLOT'
-like "and rows" "$out" '^mail +bob +1 per 1h +0 +1 +in '
-
-exits "pause" 0 pawl limits pause mail --key bob
-like "shown" "$(pawl limits list --key bob)" '^mail +bob .* paused'
-exits "resume" 0 pawl limits resume mail --key bob
-exits "drop" 0 pawl limits drop mail
-is "nothing of the type is left but the key" "$(limits)" "[('mail', 'acme', 2, 5, 5, 0)]"
-
-exits "no rate" 2 pawl limits set mail often
-like "says what one is" "$err" 'PERMITS/PERIOD'
-exits "no permits" 2 pawl limits set mail 0/1s
-exits "both horizons" 2 pawl limits set mail 1/s --horizon 1h --no-horizon
-exits "a type that cannot be" 2 pawl limits set '*' 1/s
-exits "a cursor that is none" 2 pawl limits list --cursor zz
-exits "nothing matches" 0 pawl limits list --type none
-is "says so" "$out" "no limits match"
+. "$(dirname "$0")/limits_cases.sh"

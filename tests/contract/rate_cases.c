@@ -298,18 +298,6 @@ static void retries_can_be_free(world *w)
     assert_int_equal(run_at(w, due(w, "k")), w->clock.now_us + S);
 }
 
-static void answers_that_take_long_get_later_slots(world *w)
-{
-    int64_t n = join(w, w->a);
-    limit(w, "t", per_second(1));
-    pawl_claimed got = lease_unslotted(w, n, (spec){.rate_key = "k"});
-    pawl_op *op = op_reserve(w, got.body->id, got.fence, S);
-    op->u.reserve.lead_us = 300000;
-    assert_int_equal(apply(w, w->a, n, op), PAWL_OP_DONE);
-    assert_int_equal(op->out_run_at_us, w->clock.now_us + 300000);
-    assert_int_equal(op->out_until_us, w->clock.now_us + 300000 + S);
-}
-
 static void one_given_back_unstarted_keeps_its_slot(world *w)
 {
     int64_t n = join(w, w->a);
@@ -674,7 +662,6 @@ CASES(rate_cases){
     {"rate: a cancel is told", a_cancel_is_told},
     {"rate: stale without the lease", stale_without_the_lease},
     {"rate: retries can be free", retries_can_be_free},
-    {"rate: answers that take long get later slots", answers_that_take_long_get_later_slots},
     {"rate: one given back unstarted keeps its slot", one_given_back_unstarted_keeps_its_slot},
     {"rate: a key that only its holder knows", a_key_that_only_its_holder_knows},
     {"rate: its slot is not for another body", its_slot_is_not_for_another_body},

@@ -101,3 +101,8 @@ if "$CC" -shared -fPIC -Wl,-soname,libpq.so.99 -o libpq.so.99 nothing.c 2>/dev/n
     exits "something else of that name" 2 env PAWL_MODULES="$dir/empty" alone/pawl stats
     like "is refused" "$err" "another version"
 fi
+
+# ---- rate limits
+drop
+exits "a new store" 0 pawl migrate up
+. "$(dirname "$0")/../cli/limits_cases.sh"

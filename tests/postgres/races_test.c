@@ -1,8 +1,5 @@
-/* Every two operations that can meet, in both orders, with the first one held at the door of its commit.
- *
- * The first operation runs on a handle whose transactions wait, just before they commit, for a lock that the test has (a deferred trigger on
- * the tables). When it stands there, with all its own locks, the second one runs until it is done or waits for the first. Then the first
- * one commits, or its session is killed, and everything that is stored must fit together.
+/* Every two operations that can meet, in both orders, with the first one held at the door of its commit (meet.h). When it has committed, or
+ * its session was killed, everything that is stored must fit together.
  *
  * The scene: node H holds task T (key "K") and has lapsed; node R may rescue it; task P (key "P") is pending.
  */
@@ -14,24 +11,15 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "bed.h"
-#include "store/postgres/postgres.h"
+#include "meet.h"
 #include "store/store.h"
-#include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define LEASE (30 * PAWL_SECOND)
 
 typedef struct scene {
-    char schema[64];
-    virtual_clock clock;
-    pawl_store *slow, *quick;
-    PGconn *pg;
-    int64_t h, r, renewal, key;
+    meeting m;
+    int64_t h, r, renewal;
     pawl_id t, p, next_id;
     int64_t fence;
 } scene;
@@ -51,7 +39,7 @@ typedef struct answer {
 
 struct act {
     const char *name;
-    void (*run)(pawl_store *store, answer *a);
+    meet_fn *run;
 };
 
 /* ---- operations ---------------------------------------------------------------------------------------------------------- */
@@ -100,24 +88,24 @@ static void claim_for(pawl_store *store, int64_t node, answer *a)
     arena_free(arena);
 }
 
-static void do_claim(pawl_store *store, answer *a) { claim_for(store, s.h, a); }
-static void do_claim_too(pawl_store *store, answer *a) { claim_for(store, s.r, a); }
+static void do_claim(pawl_store *store, void *a) { claim_for(store, s.h, a); }
+static void do_claim_too(pawl_store *store, void *a) { claim_for(store, s.r, a); }
 
-static void do_born(pawl_store *store, answer *a)
+static void do_born(pawl_store *store, void *a)
 {
     pawl_body body;
     pawl_op op = insert_op(&body, NULL, true);
     apply(store, s.h, 1, 1, &op, a);
 }
 
-static void do_born_too(pawl_store *store, answer *a)
+static void do_born_too(pawl_store *store, void *a)
 {
     pawl_body body;
     pawl_op op = insert_op(&body, NULL, true);
     apply(store, s.r, 1, 1, &op, a);
 }
 
-static void do_finish(pawl_store *store, answer *a)
+static void do_finish(pawl_store *store, void *a)
 {
     pawl_op op = {.kind = PAWL_OP_FINISH, .id = s.t, .fence = s.fence, .audit = PAWL_AUDIT_FULL};
     op.u.finish.to = PAWL_SUCCEEDED;
@@ -127,7 +115,7 @@ static void do_finish(pawl_store *store, answer *a)
 }
 
 /* The same outcome, offered by another identity of the process. */
-static void do_finish_too(pawl_store *store, answer *a)
+static void do_finish_too(pawl_store *store, void *a)
 {
     pawl_op op = {.kind = PAWL_OP_FINISH, .id = s.t, .fence = s.fence, .audit = PAWL_AUDIT_FULL};
     op.u.finish.to = PAWL_FAILED;
@@ -136,8 +124,9 @@ static void do_finish_too(pawl_store *store, answer *a)
     apply(store, s.r, 0, 1, &op, a);
 }
 
-static void do_rescue(pawl_store *store, answer *a)
+static void do_rescue(pawl_store *store, void *out)
 {
+    answer *a = out;
     pawl_lease tasks[16];
     pawl_rescue call = {.node = s.r, .victim = s.h, .renewal = s.renewal, .counts = true, .limit = 16, .tasks = tasks};
     a->status = store->type->rescue(store, &call, NULL);
@@ -146,8 +135,9 @@ static void do_rescue(pawl_store *store, answer *a)
     for (int i = 0; i < a->got; i++) a->has_t |= tasks[i].id == s.t;
 }
 
-static void do_renew(pawl_store *store, answer *a)
+static void do_renew(pawl_store *store, void *out)
 {
+    answer *a = out;
     pawl_renewal call = {.node = s.h};
     a->status = store->type->renew(store, &call, NULL);
     a->dead = call.news.node_dead;
@@ -159,8 +149,8 @@ static void cancel_of(pawl_store *store, pawl_id id, answer *a)
     apply(store, 0, 0, 0, &op, a);
 }
 
-static void do_cancel(pawl_store *store, answer *a) { cancel_of(store, s.t, a); }
-static void do_cancel_pending(pawl_store *store, answer *a) { cancel_of(store, s.p, a); }
+static void do_cancel(pawl_store *store, void *a) { cancel_of(store, s.t, a); }
+static void do_cancel_pending(pawl_store *store, void *a) { cancel_of(store, s.p, a); }
 
 static void keyed(pawl_store *store, const char *key, answer *a)
 {
@@ -169,9 +159,9 @@ static void keyed(pawl_store *store, const char *key, answer *a)
     apply(store, 0, 0, 0, &op, a);
 }
 
-static void do_keyed(pawl_store *store, answer *a) { keyed(store, "K", a); }
-static void do_keyed_pending(pawl_store *store, answer *a) { keyed(store, "P", a); }
-static void do_keyed_fresh(pawl_store *store, answer *a) { keyed(store, "F", a); }
+static void do_keyed(pawl_store *store, void *a) { keyed(store, "K", a); }
+static void do_keyed_pending(pawl_store *store, void *a) { keyed(store, "P", a); }
+static void do_keyed_fresh(pawl_store *store, void *a) { keyed(store, "F", a); }
 
 static const act claims = {"claim", do_claim}, claims_too = {"claim of another", do_claim_too}, born = {"born leased", do_born},
                  born_too = {"born leased elsewhere", do_born_too}, finish = {"finish", do_finish},
@@ -182,41 +172,10 @@ static const act claims = {"claim", do_claim}, claims_too = {"claim of another",
 
 /* ---- the scene ----------------------------------------------------------------------------------------------------------- */
 
-static pawl_store *open_as(const char *name)
-{
-    char url[600], schema_url[500];
-    pawl_store *store;
-    pawl_error err;
-    bed_url(schema_url, sizeof schema_url, s.schema, false);
-    snprintf(url, sizeof url, "%s&application_name=%s_%s", schema_url, s.schema, name);
-    pawl_store_options options = {.url = url,
-                                  .lease_us = LEASE,
-                                  .lock_wait_us = 10 * PAWL_SECOND,
-                                  .clock = clock_virtual(&s.clock),
-                                  .allocator = alloc_default()};
-    if (store_postgres_type.open(&options, &store, &err)) fail_msg("%s", err.message);
-    return store;
-}
-
-static void hold_commits(void)
-{
-    static const char *const tables[] = {"pawl_leased", "pawl_live", "pawl_lane", "pawl_node", "pawl_key", "pawl_count"};
-    bed_exec(s.pg,
-             "CREATE FUNCTION hold_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-             "IF current_setting('application_name') LIKE '%%_slow' THEN PERFORM pg_advisory_xact_lock_shared(%lld); END IF; "
-             "RETURN NULL; END $$",
-             (long long)s.key);
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-        bed_exec(s.pg,
-                 "CREATE CONSTRAINT TRIGGER hold AFTER INSERT OR UPDATE OR DELETE ON %s DEFERRABLE INITIALLY DEFERRED "
-                 "FOR EACH ROW EXECUTE FUNCTION hold_commit()",
-                 tables[i]);
-}
-
 static int64_t join(void)
 {
     pawl_registration call = {.name = "n", .queues = "q", .types = "*", .lease_us = LEASE};
-    assert_int_equal(s.quick->type->register_node(s.quick, &call, NULL), PAWL_OK);
+    assert_int_equal(s.m.quick->type->register_node(s.m.quick, &call, NULL), PAWL_OK);
     return call.node;
 }
 
@@ -225,28 +184,28 @@ static void set_scene(void)
 {
     answer a = {0};
     pawl_body body;
-    bed_empty(s.schema);
+    bed_empty(s.m.schema);
     s.h = join();
     s.r = join();
     pawl_op op = insert_op(&body, "K", false);
     s.t = body.id;
-    apply(s.quick, 0, 0, 0, &op, &a);
-    claim_for(s.quick, s.h, &a);
+    apply(s.m.quick, 0, 0, 0, &op, &a);
+    claim_for(s.m.quick, s.h, &a);
     assert_true(a.has_t);
     s.fence = 1;
-    s.renewal = bed_int(s.pg, "SELECT sum(renewal) FROM pawl_lane WHERE node = %lld", (long long)s.h);
+    s.renewal = bed_int(s.m.pg, "SELECT sum(renewal) FROM pawl_lane WHERE node = %lld", (long long)s.h);
     op = insert_op(&body, "P", false);
     s.p = body.id;
-    apply(s.quick, 0, 0, 0, &op, &a);
-    s.clock.now_us += LEASE;
-    s.clock.boot_us += LEASE;
+    apply(s.m.quick, 0, 0, 0, &op, &a);
+    s.m.clock.now_us += LEASE;
+    s.m.clock.boot_us += LEASE;
 }
 
 /* ---- what must fit together ---------------------------------------------------------------------------------------------- */
 
 static void check_nothing(const char *what, const char *sql)
 {
-    int64_t n = bed_int(s.pg, "SELECT count(*) FROM (%s) x", sql);
+    int64_t n = bed_int(s.m.pg, "SELECT count(*) FROM (%s) x", sql);
     if (n) fail_msg("%lld times: %s", (long long)n, what);
 }
 
@@ -294,67 +253,21 @@ static void check_answers(const act *x, const answer *a, const act *y, const ans
     if (finished && rescued) fail_msg("the outcome was accepted and the task rescued");
     if (given > 1 && !(x == &cancel_pending && y == &cancel_pending)) fail_msg("the pending task was given twice");
     bool renewed = (x == &renew && a->status == PAWL_OK && !a->dead) || (y == &renew && b->status == PAWL_OK && !b->dead);
-    int64_t alive = bed_int(s.pg, "SELECT alive FROM pawl_node WHERE id = %lld", (long long)s.h);
+    int64_t alive = bed_int(s.m.pg, "SELECT alive FROM pawl_node WHERE id = %lld", (long long)s.h);
     if (renewed && alive != 1) fail_msg("a node that renewed was declared dead");
 }
 
 /* ---- the run ------------------------------------------------------------------------------------------------------------- */
 
-typedef struct running {
-    pthread_t thread;
-    const act *act;
-    pawl_store *store;
-    answer answer;
-    bool done;
-} running;
-
-static void *run_act(void *arg)
-{
-    running *r = arg;
-    r->act->run(r->store, &r->answer);
-    __atomic_store_n(&r->done, true, __ATOMIC_RELEASE);
-    return NULL;
-}
-
-static void begin(running *r, const act *what, pawl_store *store)
-{
-    *r = (running){.act = what, .store = store};
-    assert_int_equal(pthread_create(&r->thread, NULL, run_act, r), 0);
-}
-
-static bool done(const running *r) { return __atomic_load_n(&r->done, __ATOMIC_ACQUIRE); }
-
-/* Until it is done, or its session waits for a lock. */
-static void await(const running *r, const char *name)
-{
-    while (!done(r)) {
-        if (bed_int(s.pg, "SELECT count(*) FROM pg_stat_activity WHERE application_name = '%s_%s' AND wait_event_type = 'Lock'",
-                    s.schema, name))
-            return;
-    }
-}
-
 static void meet(const act *x, const act *y, bool kill)
 {
-    running first, second;
+    answer first = {0}, second = {0};
     set_scene();
-    bed_exec(s.pg, "SELECT pg_advisory_lock(%lld)", (long long)s.key);
-    begin(&first, x, s.slow);
-    await(&first, "slow");
-    begin(&second, y, s.quick);
-    await(&second, "quick");
-    if (kill && !done(&first))
-        bed_exec(
-            s.pg,
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '%s_slow' AND wait_event = 'advisory'",
-            s.schema);
-    bed_exec(s.pg, "SELECT pg_advisory_unlock(%lld)", (long long)s.key);
-    pthread_join(first.thread, NULL);
-    pthread_join(second.thread, NULL);
-    if (!kill && first.answer.status) fail_msg("%s: status %d", x->name, (int)first.answer.status);
-    if (second.answer.status) fail_msg("%s: status %d", y->name, (int)second.answer.status);
+    meet_run(&s.m, x->run, &first, y->run, &second, kill);
+    if (!kill && first.status) fail_msg("%s: status %d", x->name, (int)first.status);
+    if (second.status) fail_msg("%s: status %d", y->name, (int)second.status);
     check_store();
-    check_answers(x, &first.answer, y, &second.answer);
+    check_answers(x, &first, y, &second);
 }
 
 static const act *const pairs[][2] = {
@@ -422,25 +335,15 @@ static void the_first_is_killed(void **state)
 static int set_up(void **state)
 {
     (void)state;
-    bed_use_clock_of_options();
-    bed_schema(s.schema, sizeof s.schema, "races");
-    s.clock = (virtual_clock){.now_us = INT64_C(1800000000000000), .boot_us = 1000 * PAWL_SECOND};
-    s.next_id = (s.clock.now_us / 1000 - PAWL_EPOCH_MS) << 22 | 7 << 12;
-    s.key = 1000000 + getpid();
-    s.quick = open_as("quick");
-    s.pg = bed_connect(s.schema);
-    hold_commits();
-    s.slow = open_as("slow");
+    meet_open(&s.m, "races", LEASE);
+    s.next_id = (s.m.clock.now_us / 1000 - PAWL_EPOCH_MS) << 22 | 7 << 12;
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    s.slow->type->close(s.slow);
-    s.quick->type->close(s.quick);
-    PQfinish(s.pg);
-    bed_drop(s.schema);
+    meet_close(&s.m);
     return 0;
 }
 

@@ -4,6 +4,7 @@
  *     ok      returns at once              slow    takes up to 30 ms            fail    fails for good
  *     flaky   fails at its first attempt   spawn   brings a child with it       crash   takes its process with it
  *     hold    waits until it is told to stop; nap takes a lease's time and listens to nobody (both only with hold=1)
+ *     paced   as ok, twice a second for each rate key and two at once (only with paced=1; server_limits.py knows these numbers)
  */
 #include "node.h"
 #include <stdlib.h>
@@ -170,5 +171,8 @@ pawl_status handlers_add(node *n, pawl_error *err)
         pawl_status status = pawl_handle(n->engine, &h, err);
         if (status) return status;
     }
-    return PAWL_OK;
+    h.type = "paced";
+    h.run = run_ok;
+    h.rate = (pawl_rate){.permits = 2, .period_us = PAWL_SECOND, .burst = 2, .horizon_us = -1};
+    return n->paced ? pawl_handle(n->engine, &h, err) : PAWL_OK;
 }

@@ -15,12 +15,15 @@ bool history_open(const char *path)
     return file >= 0;
 }
 
-int64_t history_now_us(void)
+static int64_t read_clock(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
 }
+
+int64_t history_now_us(void) { return read_clock(CLOCK_MONOTONIC); }
+int64_t history_wall_us(void) { return read_clock(CLOCK_REALTIME); }
 
 void history_write(const char *line, size_t n)
 {

@@ -1,9 +1,9 @@
-/* node NAME STORE HISTORY [lease_ms=N] [workers=N] [serve=0] [shared=1] [hold=1] [load=SEED] [migrate=1]
+/* node NAME STORE HISTORY [lease_ms=N] [workers=N] [serve=0] [shared=1] [hold=1] [paced=1] [load=SEED] [migrate=1]
  *
  * STORE is the URL of a store on a server or the path of a SQLite file. With migrate=1 applies what migrations there are. Opens the
  * store, starts unless serve=0, says `started`, and then does what it is told on standard input, a command per line:
  *
- *     dispatch TYPE [DELAY_MS]      foreign TYPE [DELAY_MS]      drain SECONDS      dump
+ *     dispatch TYPE [DELAY_MS]      foreign TYPE [DELAY_MS]      paced RATE_KEY COUNT      drain SECONDS      dump
  *
  * At the end of the input it stops as a good program does. Its exit status is that of pawl_close.
  */
@@ -32,6 +32,7 @@ static void read_option(node *n, const char *arg)
     else if (!strcmp(name, "serve")) n->serve = value;
     else if (!strcmp(name, "shared")) n->shared = value;
     else if (!strcmp(name, "hold")) n->hold = value;
+    else if (!strcmp(name, "paced")) n->paced = value;
     else if (!strcmp(name, "migrate")) n->migrate = value;
     else if (!strcmp(name, "load")) n->load = (unsigned)value;
     else usage(arg);
@@ -60,6 +61,7 @@ static void obey(node *n, const char *line)
     else if (sscanf(line, "%15s %15s %d", word, type, &number) < 1) usage(line);
     else if (!strcmp(word, "dispatch")) send_one(n, type, number * PAWL_MILLISECOND, NULL);
     else if (!strcmp(word, "foreign")) send_foreign(n, type, number * PAWL_MILLISECOND);
+    else if (!strcmp(word, "paced")) send_paced(n, type, number);
     else if (!strcmp(word, "dump")) look_dump(n);
     else usage(line);
 }
@@ -103,7 +105,7 @@ int main(int argc, char **argv)
     if (open_engine(&n, n.path, &err) || pawl_subscribe(n.engine, 1 << 16, &events, &err)) return pawl_die(&err);
     if (pthread_create(&watcher, NULL, watch_events, events)) return 1;
     if (n.serve && pawl_start(n.engine, &err)) return pawl_die(&err);
-    history_line("started", ",\"name\":\"%s\"", n.name);
+    history_line("started", ",\"name\":\"%s\",\"wall\":%lld", n.name, (long long)history_wall_us());
     if (n.load && !load_start(&n)) return 1;
     while (fgets(line, sizeof line, stdin)) obey(&n, line);
 

@@ -4,7 +4,7 @@
  * SIGKILL stays said. Every line has "t", microseconds of CLOCK_MONOTONIC (one clock for all processes of a machine), and "e":
  *
  *     begin    token                       a dispatch is about to be called; the token is the task's payload, never used twice
- *     bulk     tokens                      the same for a bulk call
+ *     bulk     tokens [rate]               the same for a bulk call; the rate key of all
  *     ack      token id outcome            it returned OK
  *     unknown  token id                    it returned UNKNOWN; the same id is then tried again
  *     refused  token status                it returned an error: nothing may be stored
@@ -14,7 +14,7 @@
  *     end      id fence outcome            told by a hook: this outcome is committed
  *     told     id fence reason             the run saw that it should stop
  *     lease_lost, released, rescued        told by events: id fence
- *     started, drained, undrained, dumped           answers to commands
+ *     started (with its wall clock), drained, undrained, dumped           answers to commands
  *     task     id token state ...          what the store says of a task, by the command `dump`
  */
 #ifndef PROCESS_NODE_H
@@ -33,6 +33,7 @@ typedef struct node {
     int lease_ms, workers;
     bool serve, shared, migrate;
     bool hold;     /* runs of the types `hold` and `nap` take their time */
+    bool paced;    /* it knows the type `paced`, which has a rate limit */
     unsigned load; /* a seed: dispatches by itself; 0: only by command */
     atomic_uint tokens;
 } node;
@@ -42,6 +43,7 @@ bool history_open(const char *path);                                            
 void history_line(const char *event, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* fmt: ",\"name\":value..." */
 void history_write(const char *line, size_t n);
 int64_t history_now_us(void);
+int64_t history_wall_us(void);
 
 /* handlers.c */
 pawl_status handlers_add(node *n, pawl_error *err);
@@ -50,6 +52,7 @@ pawl_status handlers_add(node *n, pawl_error *err);
 void send_one(node *n, const char *type, int64_t delay_us, const char *key);
 void send_async(node *n, const char *type);
 void send_bulk(node *n, const char *type, int count);
+void send_paced(node *n, const char *rate_key, int count);      /* in bulks */
 void send_foreign(node *n, const char *type, int64_t delay_us); /* inside a transaction of our own */
 
 /* load.c */

@@ -59,17 +59,17 @@ void send_async(node *n, const char *type)
     free(token);
 }
 
-static void say_bulk(char tokens[][TOKEN_MAX], int count)
+static void say_bulk(char tokens[][TOKEN_MAX], int count, const char *rate_key)
 {
     char list[BULK_MAX * TOKEN_MAX] = "";
     for (int i = 0; i < count; i++) {
         if (i) strcat(list, ",");
         strcat(list, tokens[i]);
     }
-    history_line("bulk", ",\"tokens\":[%s]", list);
+    history_line("bulk", ",\"tokens\":[%s],\"rate\":\"%s\"", list, rate_key ? rate_key : "");
 }
 
-void send_bulk(node *n, const char *type, int count)
+static void send_some(node *n, const char *type, int count, const char *rate_key)
 {
     char tokens[BULK_MAX][TOKEN_MAX];
     pawl_task tasks[BULK_MAX];
@@ -79,9 +79,9 @@ void send_bulk(node *n, const char *type, int count)
     memset(receipts, 0, sizeof receipts);
     for (int i = 0; i < count; i++) {
         new_token(n, tokens[i]);
-        tasks[i] = (pawl_task){.type = type, .payload = pawl_str(tokens[i])};
+        tasks[i] = (pawl_task){.type = type, .payload = pawl_str(tokens[i]), .rate_key = pawl_str(rate_key)};
     }
-    say_bulk(tokens, count);
+    say_bulk(tokens, count, rate_key);
     pawl_status status = PAWL_UNKNOWN;
     for (int tries = 0; status == PAWL_UNKNOWN && tries < TRIES; tries++) {
         status = pawl_dispatch_bulk(n->engine, tasks, (size_t)count, receipts, &err);
@@ -90,6 +90,13 @@ void send_bulk(node *n, const char *type, int count)
             tasks[i].id = receipts[i].id;
         }
     }
+}
+
+void send_bulk(node *n, const char *type, int count) { send_some(n, type, count, NULL); }
+
+void send_paced(node *n, const char *rate_key, int count)
+{
+    for (; count > 0; count -= BULK_MAX) send_some(n, "paced", count, rate_key);
 }
 
 /* ---- in a transaction of our own ----------------------------------------------------------------------------------------------- */

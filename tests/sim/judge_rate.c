@@ -214,13 +214,13 @@ void judge_right_end(judge *j, mtask *t)
     judge_right_drop(j, t);
 }
 
-static void slot_taken(judge *j, mtask *t, const wire *w, const pawl_rate *r, int64_t lead_us, int64_t slot_us, int64_t epoch)
+static void slot_taken(judge *j, mtask *t, const wire *w, const pawl_rate *r, int64_t slot_us, int64_t epoch)
 {
     mgate *g = gate_of(j, t);
     int64_t real_us = slot_us - WALL_BASE - w->shift_us;
     judge_right_drop(j, t);
     see(j, g, r, w);
-    told(j, g, r, w->at_us + lead_us, real_us, true);
+    told(j, g, r, w->at_us, real_us, true);
     t->right = (right_to_start){.kind = RIGHT_SLOT,
                                 .gate = (int)(g - j->gates),
                                 .told_us = slot_us,
@@ -286,7 +286,7 @@ void judge_right_stored(judge *j, mtask *t, const pawl_op *op, const wire *w, bo
         if (anew && op->out_until_us != op->out_run_at_us + late_us(&r))
             broken(s, "the contract", "%s: the right to start ends %lld us after its slot", trace_id(s, t->id),
                    (long long)(op->out_until_us - op->out_run_at_us));
-        slot_taken(j, t, w, &r, 0, op->out_run_at_us, anew ? op->out_epoch : -1);
+        slot_taken(j, t, w, &r, op->out_run_at_us, anew ? op->out_epoch : -1);
         if (!leased) s->stats[STAT_MOVED]++;
     } else {
         judge_right_drop(j, t);
@@ -371,13 +371,13 @@ static void reserve_paused(judge *j, mtask *t, const pawl_op *op)
 static void reserve_slot(judge *j, mtask *t, const pawl_op *op, const wire *w, const pawl_rate *r)
 {
     sim *s = j->sim;
-    int64_t lead_us = op->u.reserve.lead_us, slot_us = op->out_run_at_us, now_us = WALL_BASE + w->at_us + w->shift_us;
-    bool far = slot_us - now_us > op->u.reserve.near_us && slot_us > now_us + lead_us;
+    int64_t slot_us = op->out_run_at_us, now_us = WALL_BASE + w->at_us + w->shift_us;
+    bool far = slot_us - now_us > op->u.reserve.near_us && slot_us > now_us;
     bool stepped = s->clock_steps > 0; /* its now may be some milliseconds later */
     if ((op->result == PAWL_OP_MOVED) != far && !stepped)
         broken(s, "near ones wait at their node", "%s: a slot in %lld us was answered %d", trace_id(s, t->id),
                (long long)(slot_us - now_us), op->result);
-    slot_taken(j, t, w, r, lead_us, slot_us, op->out_epoch);
+    slot_taken(j, t, w, r, slot_us, op->out_epoch);
     s->stats[op->result == PAWL_OP_MOVED ? STAT_MOVED : STAT_NEAR] += slot_us > now_us;
     if (op->result != PAWL_OP_MOVED) return;
     judge_move(j, t, PAWL_PENDING);
@@ -388,7 +388,7 @@ static void reserve_limited(judge *j, mtask *t, const pawl_op *op, const wire *w
 {
     sim *s = j->sim;
     pawl_rate r = rate_of(l);
-    int64_t ahead_us = op->out_run_at_us - WALL_BASE - w->at_us - w->shift_us - op->u.reserve.lead_us;
+    int64_t ahead_us = op->out_run_at_us - WALL_BASE - w->at_us - w->shift_us;
     see(j, gate_of(j, t), &r, w);
     if (l->paused) {
         reserve_paused(j, t, op);
@@ -401,7 +401,7 @@ static void reserve_limited(judge *j, mtask *t, const pawl_op *op, const wire *w
         reserve_slot(j, t, op, w, &r);
         return;
     }
-    told(j, gate_of(j, t), &r, w->at_us + op->u.reserve.lead_us, op->out_run_at_us - WALL_BASE - w->shift_us, false);
+    told(j, gate_of(j, t), &r, w->at_us, op->out_run_at_us - WALL_BASE - w->shift_us, false);
     check_beyond(j, t, op, &r, ahead_us);
     if (t->right.kind == RIGHT_SLOT && !t->right.used && !t->right.any)
         broken(s, "refused is only what may be", "%s had a slot under this lease", trace_id(s, t->id));

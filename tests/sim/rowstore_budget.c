@@ -179,7 +179,7 @@ void rowstore_reserve(tx *t, row *r, pawl_op *op)
     if (was->task.cancel_asked) return;
     const pawl_body *body = was->task.body;
     pawl_bytes key = body->rate_key.len ? body->rate_key : op->u.reserve.key;
-    budget_ask ask = {.id = r->id, .lead_us = op->u.reserve.lead_us, .again = op->u.reserve.again};
+    budget_ask ask = {.id = r->id, .again = op->u.reserve.again};
     budget_slot slot = {.slot_us = t->now_us, .until_us = INT64_MAX};
     budget_answer answer = BUDGET_NOW;
     if (limit_of(t, body->type, key, &l, &retries_free) && !(retries_free && was->task.failures > 0))

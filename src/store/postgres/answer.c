@@ -6,7 +6,7 @@ void pg_flat_forget(const flat *f)
     for (int i = 0; i < f->count; i++) {
         pawl_op *op = f->ops[i].op;
         op->result = f->ops[i].refused ? PAWL_OP_REFUSED : PAWL_OP_NONE;
-        op->out_id = op->out_fence = op->out_run_at_us = 0;
+        op->out_id = op->out_fence = op->out_run_at_us = op->out_until_us = op->out_epoch = 0;
         op->out_state = PAWL_STATE_NONE;
     }
 }
@@ -27,7 +27,7 @@ static void inserted(pawl_op *op, pawl_id id, int64_t now_us)
 }
 
 /* As if everything was carried out as asked. */
-static void expect(const flat_op *o, int64_t now_us)
+static void expect(const flat_op *o, int64_t now_us, bool fresh)
 {
     pawl_op *op = o->op;
     op->result = PAWL_OP_DONE;
@@ -38,6 +38,7 @@ static void expect(const flat_op *o, int64_t now_us)
         op->out_fence = leased;
         op->out_state = leased ? PAWL_LEASED : PAWL_PENDING;
         op->out_run_at_us = due_at(op, now_us);
+        op->out_until_us = fresh ? INT64_MAX : 0;
         inserted(op, op->id, now_us);
         break;
     }
@@ -46,6 +47,7 @@ static void expect(const flat_op *o, int64_t now_us)
         op->out_state = PAWL_PENDING;
         op->out_run_at_us = op->u.release.delay_us >= 0 ? later(now_us, op->u.release.delay_us) : 0;
         break;
+    case PAWL_OP_LIMIT: op->u.limit.more = !fresh && op->u.limit.move > 0; break; /* perhaps: it costs nothing to ask again */
     case PAWL_OP_START:
     case PAWL_OP_PROGRESS: op->out_state = PAWL_LEASED; break;
     default: break;
@@ -76,13 +78,30 @@ static void undo_spawns(const flat *f)
     }
 }
 
-void pg_flat_answers(const flat *f, int64_t now_us, const char *results)
+/* Lines that begin with a letter. Those of a receipt are not believed: what they say was true then. */
+static void told_more(const flat *f, const char *at, bool fresh)
+{
+    int64_t n[3] = {0};
+    const char *next = pg_number_read(at + 1, &n[0]);
+    if (!fresh || !next || n[0] < 0 || n[0] >= f->count) return;
+    pawl_op *op = f->ops[n[0]].op;
+    if (at[0] == 'M') op->u.limit.more = true;
+    if (at[0] != 'S' || !(next = pg_number_read(next, &n[1])) || !pg_number_read(next, &n[2])) return;
+    op->out_until_us = n[1];
+    op->out_epoch = n[2];
+}
+
+void pg_flat_answers(const flat *f, int64_t now_us, const char *results, bool fresh)
 {
     int64_t n[6];
     for (int i = 0; i < f->count; i++)
-        if (!f->ops[i].refused) expect(&f->ops[i], now_us);
+        if (!f->ops[i].refused) expect(&f->ops[i], now_us, fresh);
     for (const char *at = results; at && *at; at = strchr(at, '\n'), at += at != NULL) {
         const char *next = at;
+        if (at[0] == 'S' || at[0] == 'M') {
+            told_more(f, at, fresh);
+            continue;
+        }
         for (int i = 0; i < 6 && next; i++) next = pg_number_read(next, &n[i]);
         if (next && n[0] >= 0 && n[0] < f->count) told(&f->ops[n[0]], n, now_us);
     }

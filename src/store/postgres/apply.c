@@ -43,6 +43,8 @@ PGresult *pg_apply_send(pg_store *s, conn *c, flat *f, const apply_call *call, i
     pg_flat_starts(p, f);
     pg_flat_progress(p, f);
     pg_flat_people(p, f, &s->names);
+    pg_flat_slots(p, f);
+    pg_flat_limits(p, f, &s->names);
     pg_names_close(&s->names);
     return pg_conn_call(c, SQL_apply, CALL_WRITES);
 }
@@ -128,20 +130,23 @@ static pawl_status odd_receipt(const pawl_batch *batch, pawl_error *err)
                    (long long)batch->number, (long long)batch->node, batch->lane);
 }
 
-/* What others may want to know although it brings them no work: ends, cancels, pauses. */
+/* What others may want to know although it brings them no work: ends, cancels, pauses, limits. */
 static bool brings_news(const flat *f)
 {
     for (int i = 0; i < f->count; i++) {
         pawl_op_kind kind = f->ops[i].op->kind;
-        if (kind == PAWL_OP_FINISH || kind == PAWL_OP_CANCEL || kind == PAWL_OP_QUEUE) return true;
+        if (kind == PAWL_OP_FINISH || kind == PAWL_OP_CANCEL || kind == PAWL_OP_QUEUE || kind == PAWL_OP_LIMIT) return true;
     }
     return false;
 }
 
+/* Whatever is stored may be due now. */
 static bool resumes(const flat *f)
 {
-    for (int i = 0; i < f->count; i++)
-        if (f->ops[i].op->kind == PAWL_OP_QUEUE && !f->ops[i].op->u.queue.pause) return true;
+    for (int i = 0; i < f->count; i++) {
+        const pawl_op *op = f->ops[i].op;
+        if ((op->kind == PAWL_OP_QUEUE && !op->u.queue.pause) || op->kind == PAWL_OP_LIMIT) return true;
+    }
     return false;
 }
 
@@ -152,7 +157,7 @@ static pawl_status read_answer(pg_store *s, conn *c, const flat *f, pawl_batch *
     batch->store_now_us = pg_get_int(r, 0, 1);
     batch->node_dead = batch->node != 0 && pg_get_truth(r, 0, 2);
     pg_flat_forget(f);
-    pg_flat_answers(f, batch->store_now_us, pg_get_text(r, 0, 3));
+    pg_flat_answers(f, batch->store_now_us, pg_get_text(r, 0, 3), verdict == 0);
     if (verdict == 0) pg_watch_tell(s, c, resumes(f) ? "*" : pg_get_text(r, 0, 4), brings_news(f));
     return PAWL_OK;
 }

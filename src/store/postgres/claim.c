@@ -291,6 +291,31 @@ static bool fetch_texts(claiming *k, const PGresult *r, int rows)
     return pg_names_fetch_ids(&k->s->names, k->c, ids, 3 * rows);
 }
 
+/* What the news say of a task with a limit. */
+static void take_slot(pawl_claim *call, const char *at, int *from)
+{
+    int64_t n[3];
+    for (int i = 0; i < 3; i++)
+        if (!(at = pg_number_read(at, &n[i]))) return;
+    for (int i = 0; i < call->tasks_count; i++) {
+        pawl_claimed *t = &call->tasks[(*from + i) % call->tasks_count];
+        if (t->body->id != n[0]) continue;
+        t->limited = true;
+        t->until_us = n[1];
+        t->epoch = n[2];
+        t->not_started |= t->body->key != NULL;
+        *from = (*from + i + 1) % call->tasks_count; /* they come in the order of the tasks */
+        return;
+    }
+}
+
+static void take_slots(pawl_claim *call, const char *news)
+{
+    int from = 0;
+    for (const char *at = news; *at; at = strchr(at, '\n') + 1)
+        if (at[0] == 'S') take_slot(call, at + 1, &from);
+}
+
 static bool take_tasks(claiming *k, const PGresult *r, int rows)
 {
     bool whole = true;
@@ -340,7 +365,9 @@ static pawl_status take(claiming *k, const PGresult *r, pawl_error *err)
     clear_answer(k->call);
     if (rows > 0 && !fetch_texts(k, r, rows)) return give_back(k, r, rows, err);
     read_news(k, text_at(r, rows, NEWS));
-    return take_tasks(k, r, rows) ? PAWL_OK : give_back(k, r, rows, err);
+    if (!take_tasks(k, r, rows)) return give_back(k, r, rows, err);
+    take_slots(k->call, text_at(r, rows, NEWS));
+    return PAWL_OK;
 }
 
 /* ---- the call ------------------------------------------------------------------------------------------------------------ */

@@ -36,8 +36,7 @@ static bool op_good(const pawl_op *op)
     switch (op->kind) {
     case PAWL_OP_INSERT: return body_good(op->u.insert.body);
     case PAWL_OP_ACK: return text_good(op->by) && text_good(op->u.ack.note);
-    case PAWL_OP_RESERVE:
-    case PAWL_OP_LIMIT: return false;
+    case PAWL_OP_LIMIT: return text_good(op->by) && op->u.limit.type && op->u.limit.type[0] && name_good(op->u.limit.type);
     case PAWL_OP_QUEUE: return text_good(op->by) && op->u.queue.queue && op->u.queue.queue[0] && name_good(op->u.queue.queue);
     default: return text_good(op->by);
     }
@@ -53,8 +52,17 @@ static flat_kind kind_of(const pawl_op *op)
     case PAWL_OP_RELEASE: return FLAT_ENDS;
     case PAWL_OP_START: return FLAT_STARTS;
     case PAWL_OP_PROGRESS: return FLAT_PROGRESS;
+    case PAWL_OP_RESERVE: return FLAT_SLOTS;
+    case PAWL_OP_LIMIT: return FLAT_LIMITS;
     default: return FLAT_PEOPLE;
     }
+}
+
+/* It never ran, and may have a slot that others could use, or that it keeps. */
+static bool ends_with_slot(const pawl_op *op)
+{
+    if (op->kind == PAWL_OP_RELEASE) return op->u.release.slot_us != 0;
+    return op->kind == PAWL_OP_FINISH && op->u.finish.run.outcome == PAWL_ATTEMPT_NONE;
 }
 
 static int by_id(const void *a, const void *b, void *ops)
@@ -70,7 +78,9 @@ void pg_flat_select(flat *f, int lo, int hi)
     for (int k = 0; k < FLAT_KINDS; k++) f->counts[k] = 0;
     for (int i = lo; i < hi; i++) {
         flat_kind kind = kind_of(f->ops[i].op);
-        if (!f->ops[i].refused) f->lists[kind][f->counts[kind]++] = i;
+        if (f->ops[i].refused) continue;
+        f->lists[kind][f->counts[kind]++] = i;
+        if (ends_with_slot(f->ops[i].op)) f->lists[FLAT_SLOTS][f->counts[FLAT_SLOTS]++] = i;
     }
     for (int k = FLAT_ENDS; k < FLAT_KINDS; k++)
         if (f->counts[k] > 1) qsort_r(f->lists[k], (size_t)f->counts[k], sizeof(int), by_id, f->ops);
@@ -114,6 +124,10 @@ static int names_of(const flat_op *o, const char **to)
     if (o->refused) return 0;
     if (o->op->kind == PAWL_OP_QUEUE) {
         to[0] = o->op->u.queue.queue;
+        return 1;
+    }
+    if (o->op->kind == PAWL_OP_LIMIT) {
+        to[0] = o->op->u.limit.type;
         return 1;
     }
     if (o->op->kind != PAWL_OP_INSERT) return 0;
@@ -306,6 +320,13 @@ static void array_int2_or_null(params *p, int v, int nothing)
     else array_int2(p, v);
 }
 
+/* A slot as its negative, as far as that is none of the other meanings. */
+static int64_t delay_of(const pawl_op *op)
+{
+    if (op->u.release.slot_us > 1) return -op->u.release.slot_us;
+    return op->u.release.delay_us < 0 ? -1 : op->u.release.delay_us;
+}
+
 static void end_texts(params *p, const flat *f)
 {
     SPARSE(FLAT_ENDS, OID_INT4, run_of(op)->log_lines, array_int4_or_null(p, run_of(op)->log_lines, 0));
@@ -336,7 +357,7 @@ void pg_flat_ends(params *p, const flat *f)
     COLUMN(FLAT_ENDS, OID_INT8, array_int8(p, run_of(op)->finished_us));
     COLUMN(FLAT_ENDS, OID_INT2, array_int2(p, op->audit));
     end_texts(p, f);
-    SPARSE(FLAT_ENDS, OID_INT8, !finishes(op), array_int8(p, finishes(op) ? 0 : op->u.release.delay_us));
+    SPARSE(FLAT_ENDS, OID_INT8, !finishes(op), array_int8(p, finishes(op) ? 0 : delay_of(op)));
     SPARSE(FLAT_ENDS, OID_BOOL, !finishes(op), array_bool(p, !finishes(op) && op->u.release.failure));
     SPARSE(FLAT_ENDS, OID_BOOL, !finishes(op), array_bool(p, !finishes(op) && op->u.release.interruption));
 }
@@ -391,6 +412,65 @@ void pg_flat_people(params *p, const flat *f, names *n)
     SPARSE(FLAT_PEOPLE, OID_INT4, op->kind == PAWL_OP_QUEUE,
            array_int4(p, op->kind == PAWL_OP_QUEUE ? pg_name_id(n, op->u.queue.queue) : 0));
     SPARSE(FLAT_PEOPLE, OID_BOOL, op->kind == PAWL_OP_QUEUE, array_bool(p, op->kind == PAWL_OP_QUEUE && op->u.queue.pause));
+}
+
+/* ---- slots and limits ---------------------------------------------------------------------------------------------------- */
+
+enum { INITIAL = 16 }; /* of the flags that pawl_limit_put takes; the others are those of pawl_limit */
+
+static pawl_bytes key_of(const pawl_op *op)
+{
+    if (op->kind == PAWL_OP_RESERVE) return op->u.reserve.key;
+    return op->kind == PAWL_OP_RELEASE ? op->u.release.key : (pawl_bytes){0};
+}
+
+static bool reserves(const pawl_op *op) { return op->kind == PAWL_OP_RESERVE; }
+
+void pg_flat_slots(params *p, const flat *f)
+{
+    if (f->counts[FLAT_SLOTS] == 0) {
+        nulls(p, SLOT_COLUMNS);
+        return;
+    }
+    COLUMN(FLAT_SLOTS, OID_INT4, array_int4(p, i));
+    COLUMN(FLAT_SLOTS, OID_INT2, array_int2(p, op->kind));
+    COLUMN(FLAT_SLOTS, OID_INT8, array_int8(p, op->id));
+    COLUMN(FLAT_SLOTS, OID_INT8, array_int8(p, op->fence));
+    COLUMN(FLAT_SLOTS, OID_BYTEA, array_blob(p, key_of(op)));
+    COLUMN(FLAT_SLOTS, OID_INT8, array_int8(p, reserves(op) ? op->u.reserve.near_us : 0));
+    COLUMN(FLAT_SLOTS, OID_BOOL, array_bool(p, reserves(op) && op->u.reserve.again));
+    COLUMN(FLAT_SLOTS, OID_INT8, array_int8(p, op->kind == PAWL_OP_RELEASE ? op->u.release.epoch : 0));
+    COLUMN(FLAT_SLOTS, OID_INT2, array_int2(p, level_of(op)));
+}
+
+static int flags_of(const pawl_op *op)
+{
+    const pawl_rate *r = &op->u.limit.rate;
+    return pg_limit_flags(r, op->u.limit.paused) | (op->u.limit.initial ? INITIAL : 0);
+}
+
+static void array_rate(params *p, const pawl_op *op)
+{
+    const pawl_rate *r = &op->u.limit.rate;
+    array_int8(p, r->permits);
+    array_int8(p, r->period_us);
+    array_int8(p, r->burst);
+    array_int8(p, r->horizon_us);
+    array_int8(p, flags_of(op));
+    array_int8(p, op->u.limit.move);
+}
+
+void pg_flat_limits(params *p, const flat *f, names *n)
+{
+    if (f->counts[FLAT_LIMITS] == 0) {
+        nulls(p, LIMIT_COLUMNS);
+        return;
+    }
+    COLUMN(FLAT_LIMITS, OID_INT4, array_int4(p, i));
+    COLUMN(FLAT_LIMITS, OID_INT4, array_int4(p, pg_name_id(n, op->u.limit.type)));
+    COLUMN(FLAT_LIMITS, OID_BYTEA, array_blob(p, op->u.limit.key));
+    COLUMN(FLAT_LIMITS, OID_INT8, array_rate(p, op));
+    COLUMN(FLAT_LIMITS, OID_TEXT, pg_array_text(p, op->by));
 }
 
 /* ---- what is simple ------------------------------------------------------------------------------------------------------ */

@@ -88,6 +88,7 @@ static void put_call(pg_store *s, params *p, const flat *f)
     pg_flat_starts(p, f);
     pg_flat_progress(p, f);
     pg_flat_people(p, f, &s->names);
+    for (int i = 0; i < SLOT_COLUMNS + LIMIT_COLUMNS; i++) pg_param_null(p); /* it locks no budgets: see 0010_limits.sql */
 }
 
 /* Names are fetched on a connection of ours, so that new ones are there for everybody at once. */
@@ -115,7 +116,7 @@ static pawl_status apply(pg_store *s, conn *c, flat *f, pawl_arena *arena, pawl_
     if (!status && !r) status = pg_conn_fail(c, "write to", err);
     if (!status && !release(s, c, pg_get_text(r, 0, 4))) status = pg_conn_fail(c, "write to", err);
     if (status) undo(c);
-    else pg_flat_answers(f, pg_get_int(r, 0, 1), pg_get_text(r, 0, 3));
+    else pg_flat_answers(f, pg_get_int(r, 0, 1), pg_get_text(r, 0, 3), true);
     PQclear(r);
     return status;
 }

@@ -128,12 +128,23 @@ typedef struct flat_op { /* operations and, right behind their FINISH, their spa
     bool refused; /* it cannot be stored: left out */
 } flat_op;
 
-typedef enum flat_kind { FLAT_INSERTS, FLAT_ENDS, FLAT_STARTS, FLAT_PROGRESS, FLAT_PEOPLE, FLAT_KINDS } flat_kind;
+typedef enum flat_kind {
+    FLAT_INSERTS,
+    FLAT_ENDS,
+    FLAT_STARTS,
+    FLAT_PROGRESS,
+    FLAT_PEOPLE,
+    FLAT_SLOTS,
+    FLAT_LIMITS,
+    FLAT_KINDS
+} flat_kind;
+
+enum { SLOT_COLUMNS = 9, LIMIT_COLUMNS = 5 }; /* parameters of pawl_apply for FLAT_SLOTS and FLAT_LIMITS */
 
 typedef struct flat {
     flat_op *ops;
     int count;
-    int *lists[FLAT_KINDS]; /* of each kind, those that are sent */
+    int *lists[FLAT_KINDS]; /* of each kind, those that are sent; slots are of some FINISHes and RELEASEs too */
     int counts[FLAT_KINDS];
     bool asks;    /* an INSERT asks for a lease */
     bool careful; /* every INSERT one by one: an id may be taken */
@@ -148,8 +159,13 @@ void pg_flat_ends(params *p, const flat *f);
 void pg_flat_starts(params *p, const flat *f);
 void pg_flat_progress(params *p, const flat *f);
 void pg_flat_people(params *p, const flat *f, names *n);
-void pg_flat_forget(const flat *f); /* answers */
-void pg_flat_answers(const flat *f, int64_t now_us, const char *results);
+void pg_flat_slots(params *p, const flat *f);
+void pg_flat_limits(params *p, const flat *f, names *n);
+void pg_flat_forget(const flat *f);                                                   /* answers */
+void pg_flat_answers(const flat *f, int64_t now_us, const char *results, bool fresh); /* fresh: they come from no receipt */
+
+/* limits.c */
+int pg_limit_flags(const pawl_rate *rate, bool paused); /* of pawl_limit */
 
 /* One call of pawl_apply with the operations lo..hi-1. */
 typedef struct apply_call {

@@ -33,6 +33,7 @@ void pg_news_read(const char *text, int64_t now_us, pawl_news *news)
     news->store_now_us = now_us;
     news->foreign_expiry_us = -1;
     news->closed = false;
+    news->limits_version = 0;
     news->lapsed_count = news->cancels_count = 0;
     for (const char *at = text; at && *at; at = strchr(at, '\n'), at += at != NULL) {
         if (at[0] == 'D') pg_number_read(at + 1, &dead);
@@ -40,6 +41,7 @@ void pg_news_read(const char *text, int64_t now_us, pawl_news *news)
         else if (at[0] == 'L') read_lapsed(at + 1, news);
         else if (at[0] == 'C') read_cancel(at + 1, news);
         else if (at[0] == 'X') news->closed = true;
+        else if (at[0] == 'R') pg_number_read(at + 1, &news->limits_version);
     }
     news->node_dead = dead != 0;
 }

@@ -144,6 +144,7 @@ const pawl_store_type store_postgres_type = {
     .scheme = "postgres",
     .blocking = true,
     .durable = true,
+    .limits = true,
     .lanes = LANES,
     .open = pg_open,
     .close = pg_close,

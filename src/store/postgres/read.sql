@@ -246,3 +246,6 @@ SELECT (SELECT min(min_id) FROM @.pawl_born WHERE hour >= $1), (SELECT max(max_i
 
 -- name: acts
 SELECT id, at_us, who, action, detail, task_id FROM @.pawl_oplog WHERE id < $1 ORDER BY id DESC LIMIT $2;
+
+-- name: limits
+SELECT * FROM @.pawl_limits($1, $2, $3, $4, $5, $6, $7);

@@ -238,7 +238,7 @@ void apply_reserve(tx *t, pawl_op *op)
     pawl_body *body = NULL;
     pawl_bytes key = quota_limited(t, row.type_id) ? rate_key_of(t, row.id, &body) : (pawl_bytes){0};
     quota *b = quota_of(t, row.type_id, key.len ? key : op->u.reserve.key);
-    budget_ask ask = {.id = row.id, .lead_us = op->u.reserve.lead_us, .again = op->u.reserve.again};
+    budget_ask ask = {.id = row.id, .again = op->u.reserve.again};
     budget_slot slot = {.slot_us = t->now_us, .until_us = INT64_MAX};
     bool free = !b || (b->retries_free && row.failures > 0);
     budget_answer answer = free ? BUDGET_NOW : quota_take(t, b, &ask, &slot);

@@ -5,7 +5,11 @@
 --
 --     <operation> <result> <id> <fence> <run_at_us> <state>
 --
--- Locks are taken in the order life row, receipt, limits, keys, tasks by id, counters. Whoever calls retries deadlocks.
+-- and, of a slot that a lease came with or that was asked for (see 0010_limits.sql),
+--
+--     S <operation> <until_us> <epoch>
+--
+-- Locks are taken in the order life row, receipt, limits, budgets by id, keys, tasks by id, counters. Whoever calls retries deadlocks.
 --
 -- p_clock is the server's clock when NULL; tests pass {wall, boot}.
 --
@@ -221,7 +225,8 @@ BEGIN
                 u.outcome <> 0 AS ran, l.node, l.fence AS lease_fence, l.queue_id, l.type_id, l.priority, l.leased_us,
                 l.run_at_us AS due_us, l.started_us AS lease_started_us, l.class, l.level AS lease_level, l.strikes, l.runs, l.failures,
                 l.interruptions, l.rescues, l.cancel_asked,
-                CASE WHEN u.to_state <> 2 THEN NULL WHEN u.delay_us < 0 OR l.cancel_asked THEN coalesce(l.run_at_us, l.leased_us)
+                CASE WHEN u.to_state <> 2 THEN NULL WHEN u.delay_us < -1 AND NOT l.cancel_asked THEN -u.delay_us -- a slot
+                     WHEN u.delay_us < 0 OR l.cancel_asked THEN coalesce(l.run_at_us, l.leased_us)
                      ELSE pawl_later(p_now, u.delay_us) END AS again_us),
         done AS (
             INSERT INTO pawl_done (id, finished_us, started_us, run_us, node, fence, runs, failures, interruptions, rescues, state, outcome,

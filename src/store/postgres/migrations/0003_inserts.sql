@@ -10,11 +10,12 @@
 -- Tasks whose id is new and whose key is free, if they have one, are stored by pawl_put, all of them with a few statements. Others (id to
 -- be drawn, id handed back, key taken, depth limited, spawned) go one by one through pawl_put_one.
 
--- An INSERT as pawl_put_one takes it. parent: the FINISH that spawned it.
+-- An INSERT as pawl_put_one takes it. parent: the FINISH that spawned it. budget: that of its rate limit, which is locked; NULL: it has none;
+-- 0: the transaction is the caller's own, and locks none.
 CREATE TYPE pawl_new AS (
     op int4, id int8, type_id int4, queue_id int4, priority int2, level int2, audit int2, when_us int8, ask bool, tenant_id int4,
     max_attempts int4, timeout_us int8, retry_of int8, key text, content_type text, created_by text, traceparent text, headers text,
-    rate_key bytea, payload bytea, may_exist bool, depth_limit int8, member int4, parent int4
+    rate_key bytea, payload bytea, may_exist bool, depth_limit int8, member int4, parent int4, budget int8
 );
 
 -- A task as it stands, whatever table it is in; state 0: there is none.
@@ -151,7 +152,7 @@ END $$;
 
 -- One INSERT, whatever it meets.
 CREATE FUNCTION pawl_put_one(p_now int8, p_node int4, p_lane int8, p_may bool, u pawl_new, OUT o_result int4, OUT o_id int8,
-                             OUT o_fence int4, OUT o_run_at int8, OUT o_state int2) LANGUAGE plpgsql AS $$
+                             OUT o_fence int4, OUT o_run_at int8, OUT o_state int2, OUT o_slot text) LANGUAGE plpgsql AS $$
 DECLARE
     k record;
     v_drawn bool := u.id = 0;
@@ -177,6 +178,7 @@ BEGIN
             SELECT k.o_holder, coalesce((k.o_leased).run_at_us, (k.o_leased).leased_us), 3 INTO o_id, o_run_at, o_state;
             RETURN;
         ELSIF o_result = 3 THEN
+            u.when_us := pawl_slot_update(p_now, u, k.o_live, k.o_leased);
             PERFORM pawl_update(p_now, p_node, p_lane, u, k.o_live, k.o_leased);
             SELECT k.o_holder, pawl_due(p_now, u.when_us), 2 INTO o_id, o_run_at, o_state;
             RETURN;
@@ -190,6 +192,12 @@ BEGIN
         IF u.key IS NOT NULL THEN
             UPDATE pawl_key SET task_id = u.id WHERE key = u.key AND tenant_id = coalesce(u.tenant_id, 0) AND old = 0;
         END IF;
+    END IF;
+    IF u.budget IS NOT NULL THEN
+        k := pawl_slot_insert(p_now, v_lease, u);
+        u := k.u;
+        v_lease := k.o_lease;
+        o_slot := k.o_slot;
     END IF;
     IF NOT pawl_create(p_now, p_node, p_lane, v_lease, u) THEN
         RAISE EXCEPTION 'id % was taken meanwhile', u.id USING ERRCODE = 'serialization_failure';
@@ -379,7 +387,7 @@ BEGIN
             CONTINUE;
         END IF;
         SELECT * INTO a FROM pawl_put_one(p_now, p_node, p_lane, p_may, n);
-        o_results := o_results || pawl_answer(n.op, a.o_result, a.o_id, a.o_fence, a.o_run_at, a.o_state);
+        o_results := o_results || pawl_answer(n.op, a.o_result, a.o_id, a.o_fence, a.o_run_at, a.o_state) || coalesce(a.o_slot, '');
         o_leases := o_leases + a.o_fence;
         IF a.o_result IN (1, 3, 4) AND a.o_fence = 0 THEN
             o_hints := o_hints || pawl_hint(n.queue_id, n.priority, 0, n.type_id, a.o_run_at);

@@ -52,10 +52,12 @@ BEGIN
     v_leased := h.o_leased;
     IF (h.o_live).id IS NOT NULL THEN
         v_state := (h.o_live).state;
+        PERFORM pawl_give_back(p_now, p_id, (h.o_live).type_id, (h.o_live).run_at_us);
         DELETE FROM pawl_live WHERE id = p_id;
         PERFORM pawl_end_row(p_now, p_node, p_lane, 6::int2, p_level, true, NULL, NULL, h.o_live);
     ELSIF v_leased.not_started THEN
         v_state := 3;
+        PERFORM pawl_give_back(p_now, p_id, v_leased.type_id, 0);
         v_leased := pawl_take_back(p_node, p_lane, v_leased);
         IF pawl_wanted(p_level, 0) THEN PERFORM pawl_trail(p_id, p_now, 3::int2, 6::int2, v_leased.fence, v_leased.node, NULL); END IF;
         v_leased.progress := NULL;
@@ -117,7 +119,7 @@ BEGIN
         END IF;
     END IF;
     SELECT p_op, p_new, b.type_id, b.queue_id, b.priority, p_level, b.audit, NULL, false, b.tenant_id, b.max_attempts, b.timeout_us, p_id,
-        b.key, b.content_type, b.created_by, b.traceparent, b.headers, b.rate_key, b.payload, false, 0, 0, NULL INTO u;
+        b.key, b.content_type, b.created_by, b.traceparent, b.headers, b.rate_key, b.payload, false, 0, 0, NULL, NULL INTO u;
     SELECT * INTO a FROM pawl_put_one(p_now, p_node, p_lane, false, u);
     o_answer := pawl_answer(p_op, CASE WHEN a.o_result IN (1, 4) THEN 1 ELSE 10 END, a.o_id, 0, a.o_run_at, e.o_state);
     IF a.o_result NOT IN (1, 4) THEN
@@ -223,7 +225,8 @@ BEGIN
     END IF;
 END $$;
 
--- A batch: i_ INSERT, e_ FINISH and RELEASE, s_ START, g_ PROGRESS, o_ what people ask. p_ask: one of them asks for a lease. p_simple: 1 the
+-- A batch: i_ INSERT, e_ FINISH and RELEASE, s_ START, g_ PROGRESS, o_ what people ask, q_ RESERVE and what else there is to say of slots (q_kind
+-- 3 a FINISH of what never ran, 4 a RELEASE with a slot), m_ LIMIT (m_rate: six numbers each, the last how many tasks to move). p_ask: one of them asks for a lease. p_simple: 1 the
 -- e_ are what pawl_finish takes, 2 the i_ are what pawl_put_simple takes. p_dry: only to see whether it works; ends in the error PW001.
 CREATE FUNCTION pawl_apply(
     p_clock int8[], p_wait_ms int4, p_node int4, p_lane int8, p_number int8, p_ask bool, p_simple int4, p_dry bool,
@@ -237,6 +240,8 @@ CREATE FUNCTION pawl_apply(
     s_op int4[], s_id int8[], s_fence int8[], s_mark bool[],
     g_op int4[], g_id int8[], g_fence int8[], g_percent int2[], g_text text[],
     o_op int4[], o_kind int2[], o_id int8[], o_by text[], o_level int2[], o_new int8[], o_note text[], o_queue int4[], o_pause bool[],
+    q_op int4[], q_kind int2[], q_id int8[], q_fence int8[], q_key bytea[], q_near int8[], q_again bool[], q_epoch int8[], q_level int2[],
+    m_op int4[], m_type int4[], m_key bytea[], m_rate int8[], m_by text[],
     OUT verdict int4, OUT now_us int8, OUT dead bool, OUT results text, OUT hints text)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
@@ -255,6 +260,8 @@ DECLARE
     v_undone int4[];
     v_done bool := false;
     v_closed bool;
+    v_budgets int8[];
+    v_asks int8[];
     r record;
 BEGIN
     IF p_wait_ms IS DISTINCT FROM -1 THEN v_did := pawl_begin(p_wait_ms); END IF; -- -1: a transaction of the caller's own
@@ -279,7 +286,18 @@ BEGIN
         END IF;
         v_row := r.o_row;
     END IF;
-    now_us := coalesce(p_clock[1], pawl_now());
+    IF p_wait_ms = -1 THEN
+        IF i_rate_key IS NOT NULL OR i_key IS NOT NULL THEN v_budgets := array_fill(0::int8, ARRAY[cardinality(i_op)]); END IF;
+    ELSE
+        FOR i IN 1..coalesce(cardinality(m_op), 0) LOOP
+            results := results || pawl_limit_put(coalesce(p_clock[1], pawl_now()), m_op[i], m_type[i], m_key[i], m_rate[6 * i - 5:6 * i], m_by[i]);
+        END LOOP;
+        IF (i_rate_key IS NOT NULL OR i_key IS NOT NULL OR q_op IS NOT NULL OR o_op IS NOT NULL) AND (SELECT limits > 0 FROM pawl_gate) THEN
+            SELECT x.o_inserts, x.o_asks INTO v_budgets, v_asks
+            FROM pawl_hold_budgets(i_type, i_rate_key, i_key, i_tenant, q_kind, q_id, q_key, o_kind, o_id) x;
+        END IF;
+    END IF;
+    now_us := coalesce(p_clock[1], pawl_now()); -- once all that counts by it is locked
     v_boot := coalesce(p_clock[2], now_us);
     v_closed := (i_op IS NOT NULL OR o_op IS NOT NULL) AND pawl_closed();
     IF v_closed THEN -- only what ends here may still leave spawns: result 13 for the rest
@@ -290,16 +308,23 @@ BEGIN
                          WHERE u.parent IS NULL), '');
         o_op := NULL;
     END IF;
+    IF v_budgets IS NOT NULL AND p_wait_ms IS DISTINCT FROM -1 AND NOT v_closed THEN
+        r := pawl_slot_inserts(now_us, p_ask AND v_alive = 1, v_budgets, i_op, i_id, i_queue, i_key, i_when, i_ask, i_slow);
+        results := results || r.o_results;
+        i_when := r.p_when;
+        i_ask := r.p_ask;
+        i_slow := r.p_slow;
+    END IF;
     IF i_slow IS NOT NULL OR i_key IS NOT NULL THEN
         v_news := ARRAY(
             SELECT (u.op, u.id, u.type, u.queue, u.priority, u.level, u.audit, u.w, u.ask, u.tenant, u.max, u.timeout, u.retry_of, u.key,
                     u.content_type, u.created_by, u.traceparent, u.headers, u.rate_key, u.payload, u.may_exist, u.depth, u.member,
-                    u.parent)::pawl_new
+                    u.parent, u.budget)::pawl_new
             FROM unnest(i_op, i_id, i_type, i_queue, i_priority, i_level, i_audit, i_when, i_ask, i_tenant, i_max, i_timeout, i_retry_of,
                         i_key, i_content_type, i_created_by, i_traceparent, i_headers, i_rate_key, i_payload, i_may_exist, i_depth,
-                        i_member, i_parent, i_slow)
+                        i_member, i_parent, i_slow, v_budgets)
                 u (op, id, type, queue, priority, level, audit, w, ask, tenant, max, timeout, retry_of, key, content_type, created_by,
-                   traceparent, headers, rate_key, payload, may_exist, depth, member, parent, slow)
+                   traceparent, headers, rate_key, payload, may_exist, depth, member, parent, slow, budget)
             WHERE (u.slow OR u.key IS NOT NULL) AND (NOT v_closed OR u.parent IS NOT NULL) ORDER BY u.op);
         IF i_depth IS NOT NULL AND NOT v_closed THEN SELECT x.o_ops, x.o_missing INTO v_full, v_missing FROM pawl_full(v_news) x; END IF;
     END IF;
@@ -317,6 +342,15 @@ BEGIN
         IF i_parent IS NOT NULL THEN -- answers that begin with another result than 1 are of those that were not carried out
             v_undone := ARRAY(SELECT split_part(l, ' ', 1)::int4 FROM string_to_table(r.o_results, E'\n') l
                               WHERE l <> '' AND split_part(l, ' ', 2) <> '1');
+        END IF;
+    END IF;
+    IF q_op IS NOT NULL THEN
+        v_did := pawl_slot_ends(now_us, q_kind, q_id, q_fence, q_key, q_epoch);
+        IF 10 = ANY (q_kind) THEN
+            r := pawl_reserve(now_us, p_node, p_lane, v_asks, q_op, q_kind, q_id, q_fence, q_near, q_again, q_level);
+            results := results || r.o_results;
+            hints := hints || r.o_hints;
+            v_leases := v_leases + r.o_leases;
         END IF;
     END IF;
     IF s_op IS NOT NULL THEN results := results || pawl_mark(now_us, s_op, s_id, s_fence, s_mark); END IF;
@@ -347,6 +381,9 @@ BEGIN
         results := results || r.o_results;
         hints := hints || r.o_hints;
     END IF;
+    FOR i IN 1..coalesce(cardinality(m_op), 0) LOOP
+        IF m_rate[6 * i] > 0 AND pawl_limit_move(now_us, m_type[i], m_key[i], m_rate[6 * i]) THEN results := results || 'M ' || m_op[i] || E'\n'; END IF;
+    END LOOP;
     IF p_node <> 0 THEN
         UPDATE pawl_lane l SET number = p_number, now_us = pawl_apply.now_us, results = nullif(pawl_apply.results, ''),
             leases = l.leases + v_leases + v_granted, renewal = l.renewal + (v_granted > 0)::int4,

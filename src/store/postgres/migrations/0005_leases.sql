@@ -29,7 +29,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- One line each: D dead, X the gate is shut, F earliest expiry of another node that holds leases, L lapsed (node renewal proven), C cancels (id fence).
+-- One line each: D dead, X the gate is shut, R the version of limits, F earliest expiry of another node that holds leases, L lapsed (node renewal proven), C cancels (id fence).
 CREATE FUNCTION pawl_news(p_boot int8, p_node int4) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     v_text text;
@@ -43,7 +43,7 @@ BEGIN
     FROM (SELECT node, max(expires_us) AS expires_us, sum(renewal) AS renewal FROM pawl_lane WHERE node <> p_node
           GROUP BY node HAVING sum(leases) > 0) h JOIN pawl_node n ON n.id = h.node;
     v_text := 'D ' || (NOT EXISTS (SELECT FROM pawl_node WHERE id = p_node AND alive = 1))::int4 || E'\nF ' || coalesce(v_first, -1) || E'\n'
-        || (SELECT CASE WHEN mode >= 2 THEN E'X 1\n' ELSE '' END FROM pawl_gate);
+        || (SELECT CASE WHEN mode >= 2 THEN E'X 1\n' ELSE '' END || CASE WHEN limits > 0 THEN 'R ' || limits || E'\n' ELSE '' END FROM pawl_gate);
     RETURN v_text || coalesce(v_lapsed, '') || coalesce(
         (SELECT string_agg('C ' || c.id || ' ' || c.fence || E'\n', '')
          FROM (SELECT id, fence FROM pawl_leased WHERE node = p_node AND cancel_asked ORDER BY id LIMIT 256) c), '');
@@ -279,7 +279,7 @@ BEGIN
 END $$;
 
 -- A row of the answer is a task (want > 0), or the last one, which has only news: what pawl_news says, and besides
---   N now_us        W want paused more next_due_us (0: none)        V want lane run_at_us (where to go on)
+--   N now_us        W want paused more next_due_us (0: none)        V want lane run_at_us (where to go on)        S: see pawl_slots_told
 CREATE FUNCTION pawl_claim(p_clock int8[], p_wait_ms int4, p_until int8, p_node int4, p_seen bool, p_queue int4[], p_free int4[],
                            p_prefetch int4[], p_solo bool[], p_any bool[], t_want int4[], t_type int4[],
                            l_want int4[], l_lane int8[], l_from int8[])
@@ -406,6 +406,7 @@ BEGIN
         FOR i IN 1..v_count LOOP
             IF v_gots[i] > 0 THEN v_did := pawl_add(p_node, -1, p_queue[i], -v_gots[i], v_gots[i], 0); END IF;
         END LOOP;
+        v_text := v_text || pawl_slots_told(g_id, l);
         IF v_got < cardinality(g_id) THEN PERFORM pawl_lose(v_now, p_node, g_id); END IF;
         v_did := pawl_beat(p_node, -1, v_got, v_boot + v_lease_us, NULL);
     ELSIF p_seen THEN -- behind a proxy: this shows that the node lives

@@ -55,7 +55,7 @@ BEGIN
         false, CASE WHEN tenant IS NOT NULL THEN v_names[3] END, nullif(max_attempts, 0), (extract(epoch FROM timeout) * 1000000)::int8,
         NULL, key, CASE WHEN content_type = 'application/json' THEN NULL WHEN content_type IS NOT NULL THEN content_type
                         WHEN payload_bytes IS NOT NULL THEN 'application/octet-stream' END,
-        created_by, traceparent, headers, rate_key, v_bytes, false, 0, 0, NULL
+        created_by, traceparent, headers, rate_key, v_bytes, false, 0, 0, NULL, 0
     INTO u;
     SELECT * INTO a FROM pawl_put_one(v_now, 0, nextval('pawl_slot'), false, u);
     IF notify AND a.o_result <> 2 THEN

@@ -33,6 +33,7 @@ CREATE FUNCTION pawl_discard() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM pawl_body;
     DELETE FROM pawl_live;
+    DELETE FROM pawl_slotted;
     DELETE FROM pawl_done;
     DELETE FROM pawl_failed;
     DELETE FROM pawl_attempt;
