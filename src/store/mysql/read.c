@@ -87,6 +87,10 @@ static bool answer_query(reading *r, pawl_query *query, pawl_status *status, paw
     case PAWL_QUERY_STATS: query->stats = my_stats_read(r, query->window_us); return true;
     case PAWL_QUERY_NODES: my_nodes_read(r, query); return true;
     case PAWL_QUERY_SETTINGS: settings_read(r, query); return true;
+    case PAWL_QUERY_LIMITS:
+        if (!my_limits_read(r, query))
+            *status = err_set(err, PAWL_INVALID, "the cursor is none that a page of limits ended with");
+        return true;
     default: *status = err_set(err, PAWL_UNSUPPORTED, "stores of this kind do not answer that question"); return true;
     }
 }
