@@ -74,13 +74,13 @@ WHERE s.task_id IN ($1) ORDER BY s.task_id;
 SELECT l.id, l.run_at_us FROM (
     SELECT b.id FROM (
         SELECT id FROM @.pawl_live FORCE INDEX (pawl_ready) WHERE ready = $1 AND lane = $2 AND run_at_us >= $3 AND run_at_us <= $4
-        ORDER BY run_at_us LIMIT 2000) c
+        ORDER BY run_at_us LIMIT 1000) c
     STRAIGHT_JOIN @.pawl_body b FORCE INDEX (PRIMARY) ON b.id = c.id
     WHERE IF(LENGTH(b.rate_key) > 256, CONCAT('sha256:', SHA2(b.rate_key, 256)), b.rate_key) = $5) x
 STRAIGHT_JOIN @.pawl_live l FORCE INDEX (PRIMARY) ON l.id = x.id
 WHERE l.ready = $1 AND l.lane = $2 AND l.run_at_us <= $4 AND l.keyed = 0 AND (l.failures = 0 OR NOT $6)
     AND NOT EXISTS (SELECT 1 FROM @.pawl_slotted s WHERE s.task_id = l.id)
-ORDER BY l.run_at_us, l.id LIMIT 1000 FOR UPDATE SKIP LOCKED;
+ORDER BY l.run_at_us, l.id FOR UPDATE SKIP LOCKED;
 
 -- name: live_move
 UPDATE (VALUES (0, 1),$1) v STRAIGHT_JOIN @.pawl_live x FORCE INDEX (PRIMARY) ON x.id = v.`0` SET x.run_at_us = v.`1`;
