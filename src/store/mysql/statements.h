@@ -13,6 +13,10 @@
     X(failed_retried) X(failed_ack) X(attempts_put) X(runlogs_put) X(audit_put) X(audit_dispatch) X(keys_put) \
     X(key_old) X(key_move) X(queue_pause) X(oplog_put) X(counts_put) X(born_put) X(rollups_put) X(leases_take) \
     X(names_make) X(names) X(texts) X(draw) X(savepoint) X(savepoint_back) X(savepoint_end) \
+    /* limits.sql */ \
+    X(limits_now) X(limit_types) X(budgets_lock) X(budgets_put) X(rate_heads) X(slotted_put) X(slotted_drop) X(slots) X(backlog) \
+    X(live_move) X(limits_lock) X(limit_old) X(limit_put) X(limits_changed) X(slotted_of) X(budgets_next) X(budgets_drop) \
+    X(limits_list) \
     /* node.sql */ \
     X(node_add) X(node_lock) X(node_gone) X(node_kill) X(node_numbers) X(node_lapse) X(pulse) X(others) X(cancels) \
     X(ended_leases) X(ended_drop) X(beat) X(backs) X(held) X(number_mine) X(number_free) X(number_lock) X(number_put) \
