@@ -1,8 +1,6 @@
 /* Every two operations that can meet, in both orders, with the first one held at the door of its commit.
  *
- * The first operation runs on a handle of a user whose transactions wait, once they write to pawl_lane, which they all do last, for a lock
- * that the test has (a trigger). When it stands there, with all its own locks, the second one runs until it is done or waits for the
- * first. Then the first one commits, or its session is killed, and everything that is stored must fit together.
+ * Then the first one commits, or its session is killed, and everything that is stored must fit together (race.h).
  *
  * The scene: node H holds task T (key "K") and has lapsed; node R may rescue it; task P (key "P") is pending.
  */
@@ -14,24 +12,11 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "mysql/bed.h"
-#include "store/mysql/mysql.h"
+#include "mysql/race.h"
 #include "store/store.h"
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
-
-#define LEASE (30 * PAWL_SECOND)
 
 typedef struct scene {
-    char database[64];
-    virtual_clock clock;
-    pawl_store *slow, *quick;
-    MYSQL *my;
+    race race;
     int64_t h, r, renewal;
     pawl_id t, p, next_id;
     int64_t fence;
@@ -53,7 +38,7 @@ typedef struct answer {
 
 struct act {
     const char *name;
-    void (*run)(pawl_store *store, answer *a);
+    race_call run;
 };
 
 /* ---- operations ---------------------------------------------------------------------------------------------------------- */
@@ -102,24 +87,24 @@ static void claim_for(pawl_store *store, int64_t node, answer *a)
     arena_free(arena);
 }
 
-static void do_claim(pawl_store *store, answer *a) { claim_for(store, s.h, a); }
-static void do_claim_too(pawl_store *store, answer *a) { claim_for(store, s.r, a); }
+static void do_claim(pawl_store *store, void *a) { claim_for(store, s.h, a); }
+static void do_claim_too(pawl_store *store, void *a) { claim_for(store, s.r, a); }
 
-static void do_born(pawl_store *store, answer *a)
+static void do_born(pawl_store *store, void *a)
 {
     pawl_body body;
     pawl_op op = insert_op(&body, NULL, true);
     apply(store, s.h, 1, 1, &op, a);
 }
 
-static void do_born_too(pawl_store *store, answer *a)
+static void do_born_too(pawl_store *store, void *a)
 {
     pawl_body body;
     pawl_op op = insert_op(&body, NULL, true);
     apply(store, s.r, 1, 1, &op, a);
 }
 
-static void do_finish(pawl_store *store, answer *a)
+static void do_finish(pawl_store *store, void *a)
 {
     pawl_op op = {.kind = PAWL_OP_FINISH, .id = s.t, .fence = s.fence, .audit = PAWL_AUDIT_FULL};
     op.u.finish.to = PAWL_SUCCEEDED;
@@ -129,7 +114,7 @@ static void do_finish(pawl_store *store, answer *a)
 }
 
 /* The same outcome, offered by another identity of the process. */
-static void do_finish_too(pawl_store *store, answer *a)
+static void do_finish_too(pawl_store *store, void *a)
 {
     pawl_op op = {.kind = PAWL_OP_FINISH, .id = s.t, .fence = s.fence, .audit = PAWL_AUDIT_FULL};
     op.u.finish.to = PAWL_FAILED;
@@ -138,8 +123,9 @@ static void do_finish_too(pawl_store *store, answer *a)
     apply(store, s.r, 0, 1, &op, a);
 }
 
-static void do_rescue(pawl_store *store, answer *a)
+static void do_rescue(pawl_store *store, void *out)
 {
+    answer *a = out;
     pawl_lease tasks[16];
     pawl_rescue call = {.node = s.r, .victim = s.h, .renewal = s.renewal, .counts = true, .limit = 16, .tasks = tasks};
     a->status = store->type->rescue(store, &call, &a->err);
@@ -148,8 +134,9 @@ static void do_rescue(pawl_store *store, answer *a)
     for (int i = 0; i < a->got; i++) a->has_t |= tasks[i].id == s.t;
 }
 
-static void do_renew(pawl_store *store, answer *a)
+static void do_renew(pawl_store *store, void *out)
 {
+    answer *a = out;
     pawl_renewal call = {.node = s.h};
     a->status = store->type->renew(store, &call, &a->err);
     a->dead = call.news.node_dead;
@@ -161,8 +148,8 @@ static void cancel_of(pawl_store *store, pawl_id id, answer *a)
     apply(store, 0, 0, 0, &op, a);
 }
 
-static void do_cancel(pawl_store *store, answer *a) { cancel_of(store, s.t, a); }
-static void do_cancel_pending(pawl_store *store, answer *a) { cancel_of(store, s.p, a); }
+static void do_cancel(pawl_store *store, void *a) { cancel_of(store, s.t, a); }
+static void do_cancel_pending(pawl_store *store, void *a) { cancel_of(store, s.p, a); }
 
 static void keyed(pawl_store *store, const char *key, answer *a)
 {
@@ -171,9 +158,9 @@ static void keyed(pawl_store *store, const char *key, answer *a)
     apply(store, 0, 0, 0, &op, a);
 }
 
-static void do_keyed(pawl_store *store, answer *a) { keyed(store, "K", a); }
-static void do_keyed_pending(pawl_store *store, answer *a) { keyed(store, "P", a); }
-static void do_keyed_fresh(pawl_store *store, answer *a) { keyed(store, "F", a); }
+static void do_keyed(pawl_store *store, void *a) { keyed(store, "K", a); }
+static void do_keyed_pending(pawl_store *store, void *a) { keyed(store, "P", a); }
+static void do_keyed_fresh(pawl_store *store, void *a) { keyed(store, "F", a); }
 
 static const act claims = {"claim", do_claim}, claims_too = {"claim of another", do_claim_too}, born = {"born leased", do_born},
                  born_too = {"born leased elsewhere", do_born_too}, finish = {"finish", do_finish},
@@ -184,47 +171,10 @@ static const act claims = {"claim", do_claim}, claims_too = {"claim of another",
 
 /* ---- the scene ----------------------------------------------------------------------------------------------------------- */
 
-/* As a user of its own, by which its sessions are known. */
-static pawl_store *open_as(const char *name)
-{
-    char url[700], base[500];
-    pawl_store *store;
-    pawl_error err;
-    my_bed_url(base, sizeof base, s.database);
-    const char *host = strstr(base, "//") + 2, *at = strchr(host, '@');
-    snprintf(url, sizeof url, "mysql://pawl_%s_%d:pw@%s", name, (int)getpid(), at ? at + 1 : host);
-    pawl_store_options options = {.url = url,
-                                  .lease_us = LEASE,
-                                  .lock_wait_us = 10 * PAWL_SECOND,
-                                  .clock = clock_virtual(&s.clock),
-                                  .allocator = alloc_default()};
-    if (store_mysql_type.open(&options, &store, &err)) fail_msg("%s", err.message);
-    return store;
-}
-
-static void make_users(void)
-{
-    static const char *const names[] = {"slow", "quick"};
-    for (int i = 0; i < 2; i++)
-        my_bed_exec(s.my, "CREATE OR REPLACE USER pawl_%s_%d IDENTIFIED BY 'pw'; GRANT ALL ON `%s`.* TO pawl_%s_%d", names[i],
-                    (int)getpid(), s.database, names[i], (int)getpid());
-}
-
-static void hold_commits(void)
-{
-    static const char *const events[] = {"INSERT", "UPDATE"};
-    for (int i = 0; i < 2; i++)
-        my_bed_exec(
-            s.my,
-            "CREATE TRIGGER hold_%s AFTER %s ON pawl_lane FOR EACH ROW BEGIN "
-            "IF USER() LIKE 'pawl_slow_%d@%%' THEN DO GET_LOCK('pawl_race_%d', 60); DO RELEASE_LOCK('pawl_race_%d'); END IF; END",
-            events[i], events[i], (int)getpid(), (int)getpid(), (int)getpid());
-}
-
 static int64_t join(void)
 {
-    pawl_registration call = {.name = "n", .queues = "q", .types = "*", .lease_us = LEASE};
-    assert_int_equal(s.quick->type->register_node(s.quick, &call, NULL), PAWL_OK);
+    pawl_registration call = {.name = "n", .queues = "q", .types = "*", .lease_us = RACE_LEASE};
+    assert_int_equal(s.race.quick->type->register_node(s.race.quick, &call, NULL), PAWL_OK);
     return call.node;
 }
 
@@ -233,58 +183,24 @@ static void set_scene(void)
 {
     answer a = {0};
     pawl_body body;
-    my_bed_empty(s.database);
+    my_bed_empty(s.race.database);
     s.h = join();
     s.r = join();
     pawl_op op = insert_op(&body, "K", false);
     s.t = body.id;
-    apply(s.quick, 0, 0, 0, &op, &a);
-    claim_for(s.quick, s.h, &a);
+    apply(s.race.quick, 0, 0, 0, &op, &a);
+    claim_for(s.race.quick, s.h, &a);
     assert_true(a.has_t);
     s.fence = 1;
-    s.renewal = my_bed_int(s.my, "SELECT sum(renewal) FROM pawl_lane WHERE node = %lld", (long long)s.h);
+    s.renewal = my_bed_int(s.race.my, "SELECT sum(renewal) FROM pawl_lane WHERE node = %lld", (long long)s.h);
     op = insert_op(&body, "P", false);
     s.p = body.id;
-    apply(s.quick, 0, 0, 0, &op, &a);
-    s.clock.now_us += LEASE;
-    s.clock.boot_us += LEASE;
+    apply(s.race.quick, 0, 0, 0, &op, &a);
+    s.race.clock.now_us += RACE_LEASE;
+    s.race.clock.boot_us += RACE_LEASE;
 }
 
 /* ---- what must fit together ---------------------------------------------------------------------------------------------- */
-
-static void check_nothing(const char *what, const char *sql)
-{
-    int64_t n = my_bed_int(s.my, "SELECT count(*) FROM (%s) x", sql);
-    if (n) fail_msg("%lld times: %s", (long long)n, what);
-}
-
-static void check_store(void)
-{
-    check_nothing(
-        "a task that is not in exactly one table",
-        "SELECT b.id FROM pawl_body b WHERE 1 <> (SELECT count(*) FROM pawl_live WHERE id = b.id) + (SELECT count(*) FROM pawl_leased "
-        "WHERE id = b.id) + (SELECT count(*) FROM pawl_done WHERE id = b.id) + (SELECT count(*) FROM pawl_failed WHERE id = b.id)");
-    check_nothing("a lease of a dead node",
-                  "SELECT l.id FROM pawl_leased l JOIN pawl_node n ON n.id = l.node WHERE n.alive <> 1");
-    check_nothing("leases counted wrong",
-                  "SELECT n.id FROM pawl_node n WHERE (SELECT coalesce(sum(leases), 0) FROM pawl_lane WHERE node = n.id) "
-                  "<> (SELECT count(*) FROM pawl_leased WHERE node = n.id)");
-    check_nothing(
-        "a queue counted wrong",
-        "SELECT 1 FROM DUAL WHERE (SELECT coalesce(sum(pending), 0) FROM pawl_count) <> (SELECT count(*) FROM pawl_live) "
-        "OR (SELECT coalesce(sum(leased), 0) FROM pawl_count) <> (SELECT count(*) FROM pawl_leased) "
-        "OR (SELECT coalesce(sum(failed), 0) FROM pawl_count) <> (SELECT count(*) FROM pawl_failed)");
-    check_nothing("a key with two live tasks",
-                  "SELECT b.task_key FROM pawl_body b WHERE b.task_key IS NOT NULL AND (EXISTS (SELECT 1 FROM pawl_live WHERE "
-                  "id = b.id) OR EXISTS (SELECT 1 FROM pawl_leased WHERE id = b.id)) GROUP BY b.task_key HAVING count(*) > 1");
-    check_nothing(
-        "a live task that is not its key's holder",
-        "SELECT b.id FROM pawl_body b JOIN pawl_key k ON k.task_key = b.task_key AND k.old = 0 WHERE k.task_id <> b.id AND "
-        "(EXISTS (SELECT 1 FROM pawl_live WHERE id = b.id) OR EXISTS (SELECT 1 FROM pawl_leased WHERE id = b.id))");
-    check_nothing("a task that ended twice",
-                  "SELECT id FROM (SELECT id FROM pawl_done UNION ALL SELECT id FROM pawl_failed) e GROUP BY id "
-                  "HAVING count(*) > 1");
-}
 
 /* What the two answers may not be together. */
 static void check_answers(const act *x, const answer *a, const act *y, const answer *b)
@@ -304,95 +220,21 @@ static void check_answers(const act *x, const answer *a, const act *y, const ans
     if (finished && rescued) fail_msg("the outcome was accepted and the task rescued");
     if (given > 1 && !(x == &cancel_pending && y == &cancel_pending)) fail_msg("the pending task was given twice");
     bool renewed = (x == &renew && a->status == PAWL_OK && !a->dead) || (y == &renew && b->status == PAWL_OK && !b->dead);
-    int64_t alive = my_bed_int(s.my, "SELECT alive FROM pawl_node WHERE id = %lld", (long long)s.h);
+    int64_t alive = my_bed_int(s.race.my, "SELECT alive FROM pawl_node WHERE id = %lld", (long long)s.h);
     if (renewed && alive != 1) fail_msg("a node that renewed was declared dead");
 }
 
 /* ---- the run ------------------------------------------------------------------------------------------------------------- */
 
-typedef struct running {
-    pthread_t thread;
-    const act *act;
-    pawl_store *store;
-    answer answer;
-    bool done;
-} running;
-
-static void *run_act(void *arg)
-{
-    running *r = arg;
-    r->act->run(r->store, &r->answer);
-    __atomic_store_n(&r->done, true, __ATOMIC_RELEASE);
-    return NULL;
-}
-
-static void begin(running *r, const act *what, pawl_store *store)
-{
-    *r = (running){.act = what, .store = store};
-    assert_int_equal(pthread_create(&r->thread, NULL, run_act, r), 0);
-}
-
-static bool done(const running *r) { return __atomic_load_n(&r->done, __ATOMIC_ACQUIRE); }
-
-/* The session that waits in the trigger, where it goes by the name of whoever made that; 0: none. */
-static int64_t held_session(void)
-{
-    return my_bed_int(s.my,
-                      "SELECT COALESCE(MAX(ID), 0) FROM information_schema.PROCESSLIST WHERE DB = '%s' AND STATE = 'User lock'",
-                      s.database);
-}
-
-static int64_t mono_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * PAWL_SECOND + t.tv_nsec / 1000;
-}
-
-/* Until the first one is done, or stands in the trigger. */
-static void await_first(const running *r)
-{
-    while (!done(r) && !held_session()) {}
-}
-
-/* Until the second one is done, or waits for a lock. INNODB_TRX shows what it showed last to those who ask more often than ten times a
- * second. */
-static void await_second(const running *r)
-{
-    for (bool waits = false; !waits && !done(r);) {
-        for (int64_t until_us = mono_us() + 110 * PAWL_MILLISECOND; !done(r) && mono_us() < until_us;)
-            my_bed_int(s.my, "SELECT 1");
-        waits =
-            !done(r) && my_bed_int(s.my,
-                                   "SELECT COUNT(*) FROM information_schema.INNODB_TRX t JOIN information_schema.PROCESSLIST p "
-                                   "ON p.ID = t.trx_mysql_thread_id WHERE p.USER = 'pawl_quick_%d' AND t.trx_state = 'LOCK WAIT'",
-                                   (int)getpid());
-    }
-}
-
-static void kill_first(void)
-{
-    int64_t session = held_session();
-    if (session) my_bed_exec(s.my, "KILL %lld", (long long)session);
-}
-
 static void meet(const act *x, const act *y, bool kill)
 {
-    running first, second;
+    answer first = {0}, second = {0};
     set_scene();
-    my_bed_exec(s.my, "DO GET_LOCK('pawl_race_%d', 60)", (int)getpid());
-    begin(&first, x, s.slow);
-    await_first(&first);
-    begin(&second, y, s.quick);
-    await_second(&second);
-    if (kill && !done(&first)) kill_first();
-    my_bed_exec(s.my, "DO RELEASE_LOCK('pawl_race_%d')", (int)getpid());
-    pthread_join(first.thread, NULL);
-    pthread_join(second.thread, NULL);
-    if (!kill && first.answer.status) fail_msg("%s: %s", x->name, first.answer.err.message);
-    if (second.answer.status) fail_msg("%s: %s", y->name, second.answer.err.message);
-    check_store();
-    check_answers(x, &first.answer, y, &second.answer);
+    race_meet(&s.race, x->run, &first, y->run, &second, kill);
+    if (!kill && first.status) fail_msg("%s: %s", x->name, first.err.message);
+    if (second.status) fail_msg("%s: %s", y->name, second.err.message);
+    race_check(&s.race);
+    check_answers(x, &first, y, &second);
 }
 
 static const act *const pairs[][2] = {
@@ -460,26 +302,15 @@ static void the_first_is_killed(void **state)
 static int set_up(void **state)
 {
     (void)state;
-    my_bed_use_clock_of_options();
-    my_bed_database(s.database, sizeof s.database, "races");
-    s.clock = (virtual_clock){.now_us = INT64_C(1800000000000000), .boot_us = 1000 * PAWL_SECOND};
-    s.next_id = (s.clock.now_us / 1000 - PAWL_EPOCH_MS) << 22 | 7 << 12;
-    s.my = my_bed_connect(s.database);
-    make_users();
-    s.quick = open_as("quick");
-    hold_commits();
-    s.slow = open_as("slow");
+    race_open(&s.race, "races");
+    s.next_id = (s.race.clock.now_us / 1000 - PAWL_EPOCH_MS) << 22 | 7 << 12;
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    s.slow->type->close(s.slow);
-    s.quick->type->close(s.quick);
-    my_bed_exec(s.my, "DROP USER pawl_slow_%d, pawl_quick_%d", (int)getpid(), (int)getpid());
-    mysql_close(s.my);
-    my_bed_drop(s.database);
+    race_close(&s.race);
     return 0;
 }
 

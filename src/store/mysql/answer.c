@@ -9,7 +9,7 @@ void my_flat_forget(const flat *f)
     for (int i = 0; i < f->count; i++) {
         pawl_op *op = f->ops[i].op;
         op->result = f->ops[i].refused ? PAWL_OP_REFUSED : PAWL_OP_NONE;
-        op->out_id = op->out_fence = op->out_run_at_us = 0;
+        op->out_id = op->out_fence = op->out_run_at_us = op->out_until_us = op->out_epoch = 0;
         op->out_state = PAWL_STATE_NONE;
     }
 }
@@ -69,6 +69,7 @@ static void tell(const flat_op *o, told t, int64_t now_us)
     op->out_run_at_us = t.run_at_us;
     op->out_state = t.state;
     if (full) op->u.insert.missing = t.fence;
+    if (op->kind == PAWL_OP_LIMIT) op->u.limit.more = op->u.limit.move > 0; /* perhaps: it costs nothing to ask again */
     if (op->kind == PAWL_OP_INSERT && (op->result == PAWL_OP_DONE || op->result == PAWL_OP_REPLACED))
         inserted(op, op->out_id, now_us);
 }

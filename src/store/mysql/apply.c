@@ -5,7 +5,7 @@
  * operation is refused and the rest is committed. That is slow and never happens to those who keep to the limits of pawl.h.
  */
 #include "base/error.h"
-#include "store/mysql/inner.h"
+#include "store/mysql/quota.h"
 #include <mysqld_error.h>
 
 static const char what[] = "write to";
@@ -124,18 +124,31 @@ static bool commit(work *w, applying *a)
     return my_send(w->c, a->dry ? CALL_READS : CALL_WRITES);
 }
 
+/* The handle did not know the limits that are in force: all is asked again, as long as that is so. */
+static bool learn_limits(work *w, const applying *a)
+{
+    for (int tries = 0; my_work_outdated(w); tries++) {
+        my_rollback(w->c);
+        if (tries == 5) my_conn_note(w->c, PAWL_UNAVAILABLE, 0, "the rate limits change all the time");
+        if (tries == 5 || !my_limits_fetch(w->s, w->c) || !ask(w, a)) return false;
+    }
+    return true;
+}
+
 static bool carry_out(work *w, applying *a)
 {
     if (!ask(w, a)) return false;
     if (!receipt_there(a)) {
         if (!receipt_make(a) || !ask(w, a)) return false;
     }
+    if (!learn_limits(w, a)) return false;
     bool known = w->node && read_life(w, a);
     a->verdict = w->node ? receipt_judge(a, known) : NEW;
     a->batch->node_dead = w->node && !w->alive;
     if (a->verdict == APPLIED_BEFORE) receipt_read(a);
     if (a->verdict != NEW) return true;
     instant at = my_instant(w->s, w->c);
+    my_quota_clock(w, &at);
     w->now_us = at.now_us;
     w->boot_us = at.boot_us;
     a->batch->store_now_us = at.now_us;

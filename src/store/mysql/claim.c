@@ -169,7 +169,22 @@ static bool look(claiming *k)
     k->alive = life->rows > 0 && get_int(life, 0, 0) == 1;
     k->at = my_instant(k->s, k->c);
     my_news_read(k->c, k->at, k->alive, &k->call->news);
+    k->call->news.limits_version = get_int(my_answer(k->c, SQL_claim_now), 0, 1);
     return true;
+}
+
+/* Which types have limits, if any has. */
+static bool learn_limits(claiming *k)
+{
+    if (!my_limits_copy(k->s, k->arena, &k->limits)) {
+        my_conn_no_memory(k->c);
+        return false;
+    }
+    if (k->limits.version == k->call->news.limits_version) return true;
+    if (!my_limits_fetch(k->s, k->c)) return false;
+    if (my_limits_copy(k->s, k->arena, &k->limits)) return true;
+    my_conn_no_memory(k->c);
+    return false;
 }
 
 static bool start(claiming *k)
@@ -257,7 +272,7 @@ static pawl_status claim(claiming *k, pawl_error *err)
     for (;;) {
         my_claim_clear(k->call);
         bool good = look(k), grants = good && anything_due(k);
-        if (good && grants) good = my_claim_grant(k);
+        if (good && grants) good = learn_limits(k) && my_claim_grant(k);
         if (!good && grants && k->c->code == ANSWER_NO_MEMORY) return my_claim_give_back(k, err);
         if (!good && my_call_again(k->c, &tries)) continue;
         if (!good) {

@@ -27,7 +27,7 @@ typedef struct wanted {
 typedef struct granted {
     task_row row; /* as it was, pending */
     int want;
-    bool not_started;
+    bool not_started, limited;
 } granted;
 
 typedef struct claiming {
@@ -42,6 +42,7 @@ typedef struct claiming {
     granted *tasks;
     int count;
     bool solo; /* one that must run alone is among them */
+    limit_types limits;
 } claiming;
 
 bool my_claim_grant(claiming *k);                             /* false: the connection says why */

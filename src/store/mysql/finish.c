@@ -4,9 +4,9 @@
  * as long as nobody took the task back. Otherwise the result is STALE and says what was found.
  */
 #include "core/task.h"
-#include "store/mysql/inner.h"
+#include "store/mysql/quota.h"
 
-static task_row *lease_of(work *w, pawl_op *op)
+task_row *my_lease_of(work *w, pawl_op *op)
 {
     task_row *row = my_task(w, op->id);
     if (row && row->state == PAWL_LEASED && row->fence == op->fence) return row;
@@ -18,7 +18,7 @@ static task_row *lease_of(work *w, pawl_op *op)
 
 void my_apply_start(work *w, pawl_op *op)
 {
-    const task_row *row = lease_of(w, op);
+    const task_row *row = my_lease_of(w, op);
     if (!row) return;
     op->out_state = row->state;
     if (row->cancel_asked) {
@@ -55,7 +55,7 @@ void my_apply_finish(work *w, int at)
 {
     flat *f = w->f;
     pawl_op *op = f->ops[at].op;
-    task_row *row = lease_of(w, op);
+    task_row *row = my_lease_of(w, op);
     if (!row) return;
     task_why why = why_of(op->u.finish.to);
     op->out_state = row->state;
@@ -67,6 +67,7 @@ void my_apply_finish(work *w, int at)
     end.result = op->u.finish.result;
     end.result_type = op->u.finish.result_type;
     end.result_ref = op->u.finish.result_ref;
+    if (op->u.finish.run.outcome == PAWL_ATTEMPT_NONE) my_quota_give_back(w, row);
     my_leased_drop(w, row);
     my_end_put(w, row, &end);
     op->out_state = end.to;
@@ -97,6 +98,15 @@ static void release_cancelled(work *w, pawl_op *op, const task_row *row)
     op->out_run_at_us = row->run_at_us;
 }
 
+/* The slot that its holder did not use. */
+static void keep_slot(work *w, const pawl_op *op, const task_row *row)
+{
+    char room[LIMIT_KEY_ROOM];
+    if (!op->u.release.slot_us || !row->head || !my_limited(&w->limits, row->type_id)) return;
+    pawl_bytes key = row->head->key.len ? row->head->key : limit_key(op->u.release.key, room);
+    if (key.len) my_slot_put(w, row->id, row->type_id, key, op->u.release.epoch);
+}
+
 static void release_again(work *w, pawl_op *op, task_row *row)
 {
     const pawl_execution *run = &op->u.release.run;
@@ -108,12 +118,14 @@ static void release_again(work *w, pawl_op *op, task_row *row)
     trail_of_release(w, op, row, to);
     my_leased_drop(w, row);
     row->state = to;
-    if (op->u.release.delay_us >= 0) row->run_at_us = my_later(w->now_us, op->u.release.delay_us);
+    if (op->u.release.slot_us) row->run_at_us = op->u.release.slot_us;
+    else if (op->u.release.delay_us >= 0) row->run_at_us = my_later(w->now_us, op->u.release.delay_us);
     row->runs += ran;
     row->failures += op->u.release.failure;
     row->interruptions += op->u.release.interruption;
     if (ran) row->class = CLASS_ORDINARY; /* it returned: whatever killed its process before, it was not this */
     my_live_put(w, row);
+    keep_slot(w, op, row);
     op->result = PAWL_OP_DONE;
     op->out_state = row->state;
     op->out_run_at_us = row->run_at_us;
@@ -121,7 +133,7 @@ static void release_again(work *w, pawl_op *op, task_row *row)
 
 void my_apply_release(work *w, pawl_op *op)
 {
-    task_row *row = lease_of(w, op);
+    task_row *row = my_lease_of(w, op);
     if (!row) return;
     if (row->cancel_asked) release_cancelled(w, op, row);
     else release_again(w, op, row);
@@ -129,7 +141,7 @@ void my_apply_release(work *w, pawl_op *op)
 
 void my_apply_progress(work *w, pawl_op *op)
 {
-    const task_row *row = lease_of(w, op);
+    const task_row *row = my_lease_of(w, op);
     if (!row) return;
     int percent = op->u.progress.percent;
     buf text;

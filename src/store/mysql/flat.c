@@ -35,8 +35,7 @@ static bool op_good(const pawl_op *op)
     switch (op->kind) {
     case PAWL_OP_INSERT: return my_body_good(op->u.insert.body);
     case PAWL_OP_ACK: return short_good(op->by) && text_good(op->u.ack.note);
-    case PAWL_OP_RESERVE:
-    case PAWL_OP_LIMIT: return false;
+    case PAWL_OP_LIMIT: return short_good(op->by) && op->u.limit.type && op->u.limit.type[0] && name_good(op->u.limit.type);
     case PAWL_OP_QUEUE: return short_good(op->by) && op->u.queue.queue && op->u.queue.queue[0] && name_good(op->u.queue.queue);
     default: return short_good(op->by);
     }
@@ -59,8 +58,6 @@ static size_t op_size(const pawl_op *op)
     case PAWL_OP_RELEASE: return run_size(&op->u.release.run);
     case PAWL_OP_PROGRESS: return length(op->u.progress.text);
     case PAWL_OP_ACK: return length(op->u.ack.note);
-    case PAWL_OP_RESERVE:
-    case PAWL_OP_LIMIT: return false;
     default: return 0;
     }
 }
@@ -77,6 +74,19 @@ void my_flat_sizes(const conn *c, flat *f)
 
 static int spawns_of(const pawl_op *op) { return op->kind == PAWL_OP_FINISH ? op->u.finish.spawns_count : 0; }
 
+static bool of_limits(const pawl_op *op)
+{
+    switch (op->kind) {
+    case PAWL_OP_INSERT: return op->u.insert.body && (op->u.insert.body->rate_key.len > 0 || op->u.insert.body->key);
+    case PAWL_OP_FINISH: return op->u.finish.run.outcome == PAWL_ATTEMPT_NONE;
+    case PAWL_OP_RELEASE: return op->u.release.slot_us != 0;
+    case PAWL_OP_CANCEL:
+    case PAWL_OP_RESERVE:
+    case PAWL_OP_LIMIT: return true;
+    default: return false;
+    }
+}
+
 bool my_flat_make(flat *f, pawl_op **ops, int count, pawl_arena *arena)
 {
     *f = (flat){0};
@@ -91,7 +101,10 @@ bool my_flat_make(flat *f, pawl_op **ops, int count, pawl_arena *arena)
         for (int k = 0; k < spawns_of(ops[i]); k++) {
             pawl_op *spawn = &ops[i]->u.finish.spawns[k];
             f->ops[f->count++] = (flat_op){.op = spawn, .parent = parent, .refused = !op_good(spawn)};
+            f->rated |= of_limits(spawn);
         }
+        f->rated |= of_limits(ops[i]);
+        f->limits |= ops[i]->kind == PAWL_OP_LIMIT;
         f->asks |= inserts && ops[i]->u.insert.ask_lease;
         f->limited |= inserts && ops[i]->u.insert.depth_limit > 0;
     }
@@ -107,6 +120,10 @@ static int names_of(const flat_op *o, const char **to)
         to[0] = o->op->u.queue.queue;
         return 1;
     }
+    if (o->op->kind == PAWL_OP_LIMIT) {
+        to[0] = o->op->u.limit.type;
+        return 1;
+    }
     if (o->op->kind != PAWL_OP_INSERT) return 0;
     const pawl_body *b = o->op->u.insert.body;
     to[0] = b->type;
@@ -120,7 +137,7 @@ static void number_names(names *n, flat_op *o)
 {
     const char *some[3];
     int count = names_of(o, some);
-    if (count == 1) o->queue_id = my_name_id(n, some[0]);
+    if (count == 1) o->queue_id = o->type_id = my_name_id(n, some[0]);
     if (count < 2) return;
     o->type_id = my_name_id(n, some[0]);
     o->queue_id = my_name_id(n, some[1]);

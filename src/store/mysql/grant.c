@@ -45,7 +45,8 @@ static void grant_row(claiming *k, const answer *a, int row, int want)
     granted *g = &k->tasks[k->count];
     *g = (granted){.want = want, .row = {.progress = -1}};
     my_read_live(&g->row, a, row);
-    g->not_started = g->row.keyed && k->wants[want].got >= k->call->wants[want].free;
+    g->limited = my_limited(&k->limits, g->row.type_id);
+    g->not_started = g->row.keyed && (k->wants[want].got >= k->call->wants[want].free || g->limited);
     k->wants[want].got++;
     k->count++;
 }
@@ -311,12 +312,28 @@ static void add_bodies(claiming *k)
     else k->c->script.failed = true;
 }
 
+/* The slots that tasks have, if they have any: they are told, and leave with the tasks. */
+static void add_slots(claiming *k)
+{
+    int count = 0;
+    pawl_id *ids = k->limits.count ? pawl_arena_alloc(k->arena, (size_t)(k->count + 1) * sizeof *ids) : NULL;
+    if (!k->limits.count) return;
+    for (int i = 0; ids && i < k->count; i++)
+        if (my_limit_known(&k->limits, k->tasks[i].row.type_id)) ids[count++] = k->tasks[i].row.id;
+    if (!ids) k->c->script.failed = true;
+    if (count == 0) return;
+    count = my_sort_ids(ids, count);
+    my_add_ids(k->c, SQL_slots, ids, count);
+    my_add_ids(k->c, SQL_slotted_drop, ids, count);
+}
+
 static bool commit(claiming *k, int64_t until_us)
 {
     work w;
     conn *c = k->c;
     my_script(c);
     add_bodies(k);
+    add_slots(k);
     my_work_begin(&w, k->s, c, k->arena);
     w.node = k->call->node;
     w.lane = -1;

@@ -71,6 +71,19 @@ typedef struct watch {
     int held;
 } watch;
 
+/* ---- rate limits (limits.c) ---------------------------------------------------------------------------------------------- */
+
+typedef struct limit_type { /* one that ever had a limit, or a key of it */
+    int32_t type_id;
+    bool limited; /* some limit is in force */
+} limit_type;
+
+typedef struct limit_types { /* sorted */
+    int64_t version;         /* of the limits, when they were read */
+    limit_type *types;
+    int count;
+} limit_types;
+
 /* ---- the handle ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct my_store {
@@ -95,6 +108,10 @@ typedef struct my_store {
     names names;
     ready ready;
     watch watch;
+    limit_types limits;    /* as last seen, under lock */
+    int32_t budget_type;   /* where the walk over idle budgets goes on; for whoever sweeps */
+    char budget_room[256]; /* its key */
+    size_t budget_len;
     char store_id[64]; /* to know the store again on another connection */
 } my_store;
 
@@ -141,6 +158,8 @@ typedef struct flat {
     bool asks;    /* an INSERT asks for a lease */
     bool limited; /* an INSERT has a limit of depth */
     bool careful; /* an id may be taken: look first */
+    bool rated;   /* an operation may have to do with rate limits */
+    bool limits;  /* a LIMIT */
 } flat;
 
 bool my_flat_make(flat *f, pawl_op **ops, int count, pawl_arena *arena); /* false: no memory. Judges what cannot be stored */
@@ -158,6 +177,14 @@ int64_t my_later(int64_t now_us, int64_t delay_us);
 enum { CLASS_ORDINARY, CLASS_SUSPECT, CLASS_SOLO };
 enum { END_DERIVED = 1, END_CANCEL_ASKED = 2 }; /* flags of pawl_done and pawl_failed */
 
+/* What a task has to do with rate limits. Keys as budgets know them: core/limit. */
+typedef struct rate_head {
+    pawl_bytes key; /* its body's; empty: none */
+    bool slotted;   /* it has a slot, at run_at, */
+    pawl_bytes slot_key;
+    int64_t epoch; /* of this epoch */
+} rate_head;
+
 /* A task as it stands, whatever table it is in. */
 typedef struct task_row {
     pawl_id id;
@@ -173,6 +200,7 @@ typedef struct task_row {
     /* Of finished ones. */
     pawl_id retried_as;
     bool resolved, unreadable;
+    const rate_head *head; /* NULL: nothing is known, for no limit is */
 } task_row;
 
 /* The end of a task: what pawl_done or pawl_failed gets beside the row it leaves. */
@@ -217,6 +245,8 @@ typedef enum table {
     TABLE_PAST_FAILED,
     TABLE_OLD_KEYS,
     TABLE_HELD_KEYS,
+    TABLE_SLOTTED,
+    TABLE_MOVES,
     TABLES
 } table;
 
@@ -265,7 +295,7 @@ typedef struct work {
     int drawn_count, drawn_used;
     /* What changes. */
     rows tables[TABLES];
-    id_list live_gone, leased_gone;
+    id_list live_gone, leased_gone, slotted_gone;
     queue_tally *queues;
     int queues_count, queues_room, queue_last;
     take_tally *takes;
@@ -275,6 +305,11 @@ typedef struct work {
     int64_t leases, granted; /* of this node */
     pawl_id born_min, born_max;
     bool backs; /* something was put where claims have passed by */
+    /* Rate limits: see quota.h. */
+    limit_types limits;
+    map quotas;
+    struct backlog *backlogs;
+    struct limit_plan *plans;
 } work;
 
 void my_work_begin(work *w, my_store *s, conn *c, pawl_arena *arena); /* allocates nothing yet */
@@ -300,7 +335,10 @@ void my_live_drop(work *w, const task_row *row);
 void my_end_put(work *w, const task_row *row, const task_end *end); /* counted */
 void my_attempt_put(work *w, const task_row *row, const pawl_execution *run);
 void my_body_put(work *w, const pawl_body *body, int32_t tenant_id, int64_t created_us, const task_row *row);
-void my_rows_begin(work *w, table which); /* the next row; then literals with commas, then my_rows_end */
+void my_slot_put(work *w, pawl_id id, int32_t type_id, pawl_bytes key, int64_t epoch);
+void my_slot_drop(work *w, pawl_id id);
+void my_live_move(work *w, pawl_id id, int64_t run_at_us); /* it stays pending */
+void my_rows_begin(work *w, table which);                  /* the next row; then literals with commas, then my_rows_end */
 buf *my_rows_end(work *w, table which);
 typedef enum audit_kind { AUDIT_CHANGE, AUDIT_RUN_END, AUDIT_TROUBLE } audit_kind;
 bool my_audit_wanted(int level, audit_kind kind);
@@ -325,6 +363,7 @@ void my_tally_flush(work *w);
 /* ---- operations (insert.c, finish.c, operate.c) -------------------------------------------------------------------------- */
 
 void my_apply_insert(work *w, flat_op *o);
+task_row *my_lease_of(work *w, pawl_op *op); /* NULL: STALE, and so answered */
 void my_apply_start(work *w, pawl_op *op);
 void my_apply_finish(work *w, int at); /* with its spawns */
 void my_apply_release(work *w, pawl_op *op);
@@ -340,9 +379,10 @@ void my_add_keys(work *w, const key_row *keys, int count); /* locks them; they a
 void my_keys_take_in(work *w);
 
 /* Carries out the operations of a flat batch inside an open transaction (work.c). */
-bool my_work_ask(work *w);   /* adds to the script what its operations need to know; false: no memory */
-bool my_work_load(work *w);  /* once it was sent; false: the connection says why */
-bool my_work_apply(work *w); /* what changes is in the script and in the tables of the work */
+bool my_work_ask(work *w);            /* adds to the script what its operations need to know; false: no memory */
+bool my_work_outdated(const work *w); /* once it was sent: other limits are in force than were known; learn them and ask again */
+bool my_work_load(work *w);           /* once it was sent; false: the connection says why */
+bool my_work_apply(work *w);          /* what changes is in the script and in the tables of the work */
 
 /* ---- the callbacks of the store's table ---------------------------------------------------------------------------------- */
 
@@ -377,6 +417,13 @@ int64_t my_gate_mode(const conn *c); /* by the answer to SQL_gate_mode alone */
 bool my_gate_shut(const conn *c);    /* the same */
 void my_add_wake(conn *c, int64_t lane, int64_t now_us, bool backs); /* a commit of nobody's: others learn of it */
 static inline int64_t my_new_lane(my_store *s) { return (int64_t)(my_random(s) >> 2) + 1; }
+
+/* limits.c: which types have limits. */
+bool my_limits_fetch(my_store *s, conn *c); /* what is stored now; not inside a transaction. false: the connection says why */
+bool my_limits_copy(my_store *s, pawl_arena *arena, limit_types *out); /* false: no memory */
+bool my_limit_known(const limit_types *l, int32_t type_id);            /* it has one, or had */
+bool my_limited(const limit_types *l, int32_t type_id);
+bool my_sweep_budgets(my_store *s, conn *c, int64_t now_us, int *left); /* false: the connection says why */
 
 /* node.c */
 void my_nodes_gone(my_store *s);                       /* as the handle closes */

@@ -12,7 +12,7 @@
  */
 #include "base/check.h"
 #include "core/task.h"
-#include "store/mysql/inner.h"
+#include "store/mysql/quota.h"
 
 /* ---- keys ---------------------------------------------------------------------------------------------------------------- */
 
@@ -196,9 +196,49 @@ static void put_body_again(work *w, const flat_op *o, const task_row *row)
     my_add(c, SQL_body_replace);
 }
 
+typedef struct taken { /* what an insert took of a budget */
+    const quota *q;    /* NULL: nothing limits it, or not yet */
+    budget_slot slot;
+    bool now; /* it may start now */
+    bool has; /* its slot is ahead */
+} taken;
+
+/* A slot for a task that is due. */
+static taken take_slot(work *w, pawl_op *op, const task_row *row, bool leased)
+{
+    taken k = {.now = true};
+    op->out_until_us = INT64_MAX;
+    quota *q = row->run_at_us <= w->now_us ? my_quota_of(w, row->type_id, op->u.insert.body->rate_key) : NULL;
+    if (!q) return k;
+    budget_answer answer = my_quota_take(w, q, &(budget_ask){.id = row->id, .ahead_only = !leased}, &k.slot);
+    k.q = q;
+    k.now = answer == BUDGET_NOW;
+    k.has = answer == BUDGET_LATER;
+    op->out_until_us = k.slot.until_us;
+    op->out_epoch = k.slot.epoch;
+    return k;
+}
+
+/* Whether a task with another body keeps its slot, because its rate key is the same and its time not later. In the program's own
+ * transaction nothing is known of the budget; whoever claims the task will see whether the slot is good. */
+static bool keeps_slot(work *w, const flat_op *o, const task_row *row)
+{
+    char room[LIMIT_KEY_ROOM];
+    const rate_head *had = row->head;
+    pawl_bytes key = limit_key(o->op->u.insert.body->rate_key, room);
+    if (!had || !had->slotted || row->state != PAWL_PENDING || row->type_id != o->type_id || key.len == 0) return false;
+    if (row->run_at_us < my_due_at(o->op, w->now_us)) return false;
+    if (had->key.len != key.len || memcmp(had->key.data, key.data, key.len) != 0) return false;
+    if (w->borrowed) return true;
+    const quota *q = my_quota_of(w, row->type_id, key);
+    return q && had->slot_key.len == key.len && memcmp(had->slot_key.data, key.data, key.len) == 0 && q->row.epoch == had->epoch;
+}
+
 static void update(work *w, const flat_op *o, task_row *row)
 {
     pawl_op *op = o->op;
+    int64_t slot_us = keeps_slot(w, o, row) ? row->run_at_us : 0;
+    if (!slot_us) my_quota_give_back(w, row);
     if (row->state == PAWL_LEASED) {
         my_task_take_back(w, row);
         if (my_audit_wanted(op->audit, AUDIT_CHANGE)) my_audit_put(w, row, task_move(row->state, TASK_AGAIN), "taken back", 0);
@@ -216,7 +256,11 @@ static void update(work *w, const flat_op *o, task_row *row)
     row->run_at_us = my_due_at(op, w->now_us);
     row->level = op->audit;
     row->priority = op->u.insert.body->priority;
+    taken slot = slot_us ? (taken){.now = true} : take_slot(w, op, row, false);
+    if (slot_us) row->run_at_us = slot_us;
+    if (slot.has) row->run_at_us = slot.slot.slot_us;
     my_live_put(w, row);
+    if (slot.has) my_slot_put(w, row->id, row->type_id, slot.q->key, slot.slot.epoch);
     put_body_again(w, o, row);
     op->result = PAWL_OP_UPDATED;
     answer_with(op, row);
@@ -235,7 +279,7 @@ static bool may_lease(work *w, const flat_op *o, const task_row *row)
            !my_queue(w, row->queue_id)->paused;
 }
 
-static task_row new_row(work *w, const flat_op *o, pawl_id id)
+static task_row new_row(work *w, const flat_op *o, pawl_id id, taken *slot)
 {
     const pawl_body *b = o->op->u.insert.body;
     task_row row = {
@@ -243,7 +287,9 @@ static task_row new_row(work *w, const flat_op *o, pawl_id id)
     row.type_id = o->type_id;
     row.queue_id = o->queue_id;
     row.keyed = b->key != NULL;
-    if (may_lease(w, o, &row)) {
+    bool lease = may_lease(w, o, &row);
+    *slot = take_slot(w, o->op, &row, lease);
+    if (lease && slot->now) {
         row.state = task_move(PAWL_STATE_NONE, TASK_BORN_LEASED);
         row.born_leased = true;
         row.node = w->node;
@@ -251,6 +297,7 @@ static task_row new_row(work *w, const flat_op *o, pawl_id id)
         row.leased_us = row.run_at_us = w->now_us;
     } else {
         row.state = task_move(PAWL_STATE_NONE, TASK_DISPATCHED);
+        if (slot->has) row.run_at_us = slot->slot.slot_us;
     }
     return row;
 }
@@ -261,10 +308,12 @@ static void create(work *w, const flat_op *o, pawl_id before)
     pawl_body *b = op->u.insert.body;
     bool spawned_twice = o->parent >= 0 && op->id && my_task(w, op->id); /* nobody could send it again: the store draws another */
     pawl_id id = op->id && !spawned_twice ? op->id : my_work_draw_id(w);
-    task_row row = new_row(w, o, id);
+    taken slot;
+    task_row row = new_row(w, o, id, &slot);
     my_body_put(w, b, o->tenant_id, w->now_us, &row);
     if (row.state == PAWL_LEASED) my_leased_put(w, &row);
     else my_live_put(w, &row);
+    if (slot.has) my_slot_put(w, id, row.type_id, slot.q->key, slot.slot.epoch);
     if (b->key) key_put(w, o, id, before);
     my_roll(w, row.queue_id, row.type_id, ROLLUP_DISPATCHED);
     my_born(w, id);

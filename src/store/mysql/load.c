@@ -110,6 +110,22 @@ static void read_end(task_row *row, const answer *a, int i)
     row->queue_id = (int32_t)get_int(a, i, 7);
 }
 
+/* Answered after the rows. */
+static void read_heads(work *w, const answer *a)
+{
+    for (int i = 0; i < a->rows; i++) {
+        known_task *known = find(w, get_int(a, i, 0));
+        rate_head *head = known ? my_work_alloc(w, sizeof *head) : NULL;
+        if (!head) continue;
+        pawl_bytes key = get_bytes(a, i, 1), slot_key = get_bytes(a, i, 2);
+        *head = (rate_head){.slotted = !get_null(a, i, 2), .epoch = get_int(a, i, 3)};
+        head->key = (pawl_bytes){pawl_arena_bytes(w->arena, key.len ? key.data : "", key.len), key.len};
+        head->slot_key = (pawl_bytes){pawl_arena_bytes(w->arena, slot_key.len ? slot_key.data : "", slot_key.len), slot_key.len};
+        if (!head->key.data || !head->slot_key.data) w->no_memory = true;
+        known->row.head = head;
+    }
+}
+
 void my_take_in(work *w)
 {
     for (int k = 0; k < w->c->answers_count; k++) {
@@ -124,6 +140,7 @@ void my_take_in(work *w)
             else if (leased) my_read_leased(w, row, a, i);
             else read_end(row, a, i);
         }
+        if (a->which == SQL_rate_heads) read_heads(w, a);
     }
 }
 
@@ -161,6 +178,7 @@ bool my_load(work *w, pawl_id *ids, int count, load_mode mode)
         my_script(c);
         my_add_ids(c, mode == LOAD_LOCK ? SQL_live_lock : SQL_live_look, ids, count);
         my_add_ids(c, mode == LOAD_LOCK ? SQL_leased_lock : SQL_leased_look, ids, count);
+        if (mode == LOAD_LOCK && (w->limits.count || (w->borrowed && w->f->rated))) my_add_ids(c, SQL_rate_heads, ids, count);
         my_add_ids(c, SQL_ends_look, ids, count);
         my_add_ids(c, SQL_bodies_look, ids, count);
         if (!my_send(c, CALL_READS)) return false;

@@ -194,10 +194,12 @@ static bool renew(my_store *s, conn *c, pawl_renewal *call)
     my_put_int(c, call->node);
     my_add(c, SQL_pulse);
     my_add_news(c, call->node);
+    my_add(c, SQL_limits_now);
     my_add(c, SQL_commit);
     if (!my_send(c, CALL_WRITES)) return false;
     call->held = get_int(my_answer(c, SQL_pulse), 0, 2);
     my_news_read(c, at, alive, &call->news);
+    call->news.limits_version = get_int(my_answer(c, SQL_limits_now), 0, 1);
     return true;
 }
 

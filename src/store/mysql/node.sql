@@ -62,10 +62,11 @@ SELECT m.number, m.ceiling_ms, m.node FROM @.pawl_number m WHERE m.number = $1 A
 -- name: number_put
 UPDATE @.pawl_number SET node = $2, floor_ms = $3, ceiling_ms = $4 WHERE number = $1;
 
--- The clock of the claim, for the statements after it.
+-- The clock of the claim, for the statements after it; and which limits are in force.
 
 -- name: claim_now
-SELECT @pawl_now := COALESCE($1, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)));
+SELECT @pawl_now := COALESCE($1, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))),
+    (SELECT value FROM @.pawl_meta WHERE name = 'limits_version');
 
 -- name: lane_after
 SELECT $4, lane FROM @.pawl_live FORCE INDEX (pawl_ready) WHERE ready = $1 AND lane > $2 AND lane < $3 ORDER BY lane LIMIT 1;

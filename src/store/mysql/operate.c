@@ -1,7 +1,7 @@
 /* What people ask: CANCEL, RETRY, ACK, QUEUE. Each leaves a row in the operator log if it says who asked and changes anything. */
 #include "base/check.h"
 #include "core/task.h"
-#include "store/mysql/inner.h"
+#include "store/mysql/quota.h"
 #include <stdio.h>
 
 /* ---- cancel -------------------------------------------------------------------------------------------------------------- */
@@ -21,6 +21,7 @@ static void cancel_now(work *w, pawl_op *op, task_row *row)
 {
     task_end end = {.to = task_move(row->state, TASK_CANCEL), .level = op->audit, .derived = true};
     CHECK(end.to == PAWL_CANCELLED);
+    my_quota_give_back(w, row);
     if (row->state == PAWL_LEASED) {
         my_task_take_back(w, row);
         if (my_audit_wanted(op->audit, AUDIT_CHANGE)) my_audit_put(w, row, end.to, NULL, 0);

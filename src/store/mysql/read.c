@@ -89,6 +89,10 @@ static bool answer_query(reading *r, pawl_query *query, pawl_status *status, paw
     case PAWL_QUERY_SETTINGS: settings_read(r, query); return true;
     case PAWL_QUERY_GATE: my_gate_read(r, query); return true;
     case PAWL_QUERY_DUMP: my_dump_read(r, query->dump); return true;
+    case PAWL_QUERY_LIMITS:
+        if (!my_limits_read(r, query))
+            *status = err_set(err, PAWL_INVALID, "the cursor is none that a page of limits ended with");
+        return true;
     default: *status = err_set(err, PAWL_UNSUPPORTED, "stores of this kind do not answer that question"); return true;
     }
 }

@@ -6,7 +6,7 @@
  * the current lease from pawl_leased, and grant and end of the last lease from pawl_done or pawl_failed (`derived`).
  */
 #include "base/alloc.h"
-#include "store/mysql/inner.h"
+#include "store/mysql/quota.h"
 
 #define PART_BYTES ((size_t)512 << 10)
 #define TABLE_MAX ((size_t)512 << 20)
@@ -16,13 +16,15 @@ static const sql_name puts[TABLES] = {
     [TABLE_DONE] = SQL_done_put,         [TABLE_FAILED] = SQL_failed_put,       [TABLE_ATTEMPTS] = SQL_attempts_put,
     [TABLE_RUNLOGS] = SQL_runlogs_put,   [TABLE_AUDITS] = SQL_audit_put,        [TABLE_KEYS] = SQL_keys_put,
     [TABLE_CANCELS] = SQL_cancel_put,    [TABLE_PAST_DONE] = SQL_past_done_put, [TABLE_PAST_FAILED] = SQL_past_failed_put,
-    [TABLE_OLD_KEYS] = SQL_old_keys_put, [TABLE_HELD_KEYS] = SQL_held_keys_put};
+    [TABLE_OLD_KEYS] = SQL_old_keys_put, [TABLE_HELD_KEYS] = SQL_held_keys_put, [TABLE_SLOTTED] = SQL_slotted_put,
+    [TABLE_MOVES] = SQL_live_move};
 
 void my_work_begin(work *w, my_store *s, conn *c, pawl_arena *arena)
 {
     *w = (work){.s = s, .c = c, .arena = arena};
     map_init(&w->tasks, s->allocator);
     map_init(&w->rollups, s->allocator);
+    map_init(&w->quotas, s->allocator);
     for (int i = 0; i < TABLES; i++) buf_init(&w->tables[i].text, s->allocator, TABLE_MAX);
 }
 
@@ -30,9 +32,11 @@ void my_work_done(work *w)
 {
     map_done(&w->tasks);
     map_done(&w->rollups);
+    map_done(&w->quotas);
     for (int i = 0; i < TABLES; i++) buf_done(&w->tables[i].text);
     alloc_free(w->s->allocator, w->live_gone.ids);
     alloc_free(w->s->allocator, w->leased_gone.ids);
+    alloc_free(w->s->allocator, w->slotted_gone.ids);
     alloc_free(w->s->allocator, w->queues);
     alloc_free(w->s->allocator, w->takes);
 }
@@ -79,12 +83,14 @@ static void flush_gone(work *w, sql_name which, id_list *list)
 
 void my_work_flush(work *w)
 {
-    static const table order[] = {TABLE_KEYS,     TABLE_OLD_KEYS, TABLE_HELD_KEYS, TABLE_BODIES,    TABLE_LIVE,
-                                  TABLE_LEASED,   TABLE_DONE,     TABLE_FAILED,    TABLE_PAST_DONE, TABLE_PAST_FAILED,
-                                  TABLE_ATTEMPTS, TABLE_RUNLOGS,  TABLE_AUDITS,    TABLE_CANCELS};
+    static const table order[] = {TABLE_KEYS,   TABLE_OLD_KEYS, TABLE_HELD_KEYS, TABLE_BODIES,      TABLE_LIVE,     TABLE_LEASED,
+                                  TABLE_DONE,   TABLE_FAILED,   TABLE_PAST_DONE, TABLE_PAST_FAILED, TABLE_ATTEMPTS, TABLE_RUNLOGS,
+                                  TABLE_AUDITS, TABLE_CANCELS,  TABLE_SLOTTED,   TABLE_MOVES};
+    my_quota_flush(w);
     for (size_t i = 0; i < KEY_TABLES; i++) flush_table(w, order[i]);
     if (w->live_gone.count) flush_gone(w, SQL_live_drop, &w->live_gone);
     if (w->leased_gone.count) flush_gone(w, SQL_leased_drop, &w->leased_gone);
+    if (w->slotted_gone.count) flush_gone(w, SQL_slotted_drop, &w->slotted_gone);
     for (size_t i = KEY_TABLES; i < sizeof order / sizeof *order; i++) flush_table(w, order[i]);
     my_tally_flush(w);
 }
@@ -215,6 +221,29 @@ void my_leased_drop(work *w, const task_row *row)
     my_put_int(w->c, row->node);
     my_put_int(w->c, row->id);
     my_add(w->c, SQL_cancel_drop);
+}
+
+/* ---- slots --------------------------------------------------------------------------------------------------------------- */
+
+void my_slot_put(work *w, pawl_id id, int32_t type_id, pawl_bytes key, int64_t epoch)
+{
+    buf *b = start(w, TABLE_SLOTTED);
+    number(b, id);
+    number(b, type_id);
+    lit_bytes(w->c, b, key);
+    comma(b);
+    last_number(b, epoch);
+    my_rows_end(w, TABLE_SLOTTED);
+}
+
+void my_slot_drop(work *w, pawl_id id) { note_id(w, &w->slotted_gone, id); }
+
+void my_live_move(work *w, pawl_id id, int64_t run_at_us)
+{
+    buf *b = start(w, TABLE_MOVES);
+    number(b, id);
+    last_number(b, run_at_us);
+    my_rows_end(w, TABLE_MOVES);
 }
 
 /* ---- ends and attempts --------------------------------------------------------------------------------------------------- */

@@ -265,9 +265,9 @@ void my_add(conn *c, sql_name which)
         char *after;
         long n = strtol(at + 1, &after, 10);
         buf_add(&c->script, sql, (size_t)(at - sql));
-        if (n >= 1 && n <= c->params_count) {
+        if (n >= 1 && n <= c->params_count && !c->literals.failed) {
             const char *text = c->params[n - 1].text ? c->params[n - 1].text : c->literals.data + c->params[n - 1].at;
-            if (!c->literals.failed) buf_add(&c->script, text, c->params[n - 1].len);
+            buf_add(&c->script, text, c->params[n - 1].len);
         }
         sql = after;
     }

@@ -13,6 +13,10 @@
     X(failed_retried) X(failed_ack) X(attempts_put) X(runlogs_put) X(audit_put) X(audit_dispatch) X(keys_put) \
     X(key_old) X(key_move) X(queue_pause) X(oplog_put) X(counts_put) X(born_put) X(rollups_put) X(leases_take) \
     X(names_make) X(names) X(texts) X(draw) X(savepoint) X(savepoint_back) X(savepoint_end) \
+    /* limits.sql */ \
+    X(limits_now) X(limit_types) X(budgets_lock) X(budgets_put) X(rate_heads) X(slotted_put) X(slotted_drop) X(slots) X(backlog) \
+    X(live_move) X(limits_lock) X(limit_old) X(limit_put) X(limits_changed) X(slotted_of) X(budgets_next) X(budgets_drop) \
+    X(limits_list) \
     /* node.sql */ \
     X(node_add) X(node_lock) X(node_gone) X(node_kill) X(node_numbers) X(node_lapse) X(pulse) X(others) X(cancels) \
     X(ended_leases) X(ended_drop) X(beat) X(backs) X(held) X(number_mine) X(number_free) X(number_lock) X(number_put) \
@@ -32,9 +36,9 @@
     /* move.sql */ \
     X(gate_hold) X(gate_mode) X(gate_shared) X(gate_lock) X(gate_get) X(gate_writers) X(gate_put) X(gate_position) \
     X(discard) X(dump_range) X(dump_range_bytes) X(dump_more) X(dump_counts) X(dump_tasks) X(dump_attempts) X(dump_logs) \
-    X(dump_changes) X(dump_minutes) X(dump_acts) X(dump_numbers) X(past_nodes) X(past_nodes_make) X(load_found) \
+    X(dump_changes) X(dump_minutes) X(dump_acts) X(dump_numbers) X(dump_limits) X(dump_budgets) X(past_nodes) X(past_nodes_make) X(load_found) \
     X(past_done_put) X(past_failed_put) X(old_keys_put) X(held_keys_put) X(load_retried_done) X(load_retried_failed) \
-    X(load_acts) X(load_queues) X(load_ceilings) X(load_drawn) X(load_audit_cut) \
+    X(load_acts) X(load_limits) X(load_queues) X(load_ceilings) X(load_drawn) X(load_audit_cut) \
     /* examine.sql */ \
     X(is_there) X(look) X(shape) X(ex_concat) X(ex_server) X(ex_old) X(ex_skew) X(ex_types)
 /* clang-format on */

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "store/mysql/claim.h"
+#include "store/mysql/quota.h"
 #include <stdio.h>
 
 /* ---- tasks of the call --------------------------------------------------------------------------------------------------- */
@@ -26,9 +27,10 @@ enum { /* columns of SQL_bodies */
        PAYLOAD
 };
 
-static const answer *find_body(const claiming *k, pawl_id id, int *row)
+/* The row of a task among answers that come in the order of ids, which are in their first column. */
+static const answer *find_row(const claiming *k, sql_name which, pawl_id id, int *row)
 {
-    EACH_ANSWER(a, k->c, SQL_bodies)
+    EACH_ANSWER(a, k->c, which)
     {
         int low = 0, high = a->rows;
         while (low < high) {
@@ -68,16 +70,30 @@ static pawl_body *copy_body(const claiming *k, const answer *a, int row)
     return b.type && b.queue && b.tenant ? pawl_body_copy(k->call->allocator, &b) : NULL;
 }
 
+/* The slot that it came with: where the right to start ends; 0: it has none, or of an epoch that is over. */
+static int64_t until_of(const claiming *k, const granted *g, int64_t *epoch)
+{
+    int row;
+    const answer *a = g->limited ? find_row(k, SQL_slots, g->row.id, &row) : NULL;
+    budget_limit limit;
+    *epoch = a ? get_int(a, row, 1) : 0;
+    if (!a) return 0;
+    stored_limit own = my_limit_read(a, row, 3), of_type = my_limit_read(a, row, 4);
+    bool good = my_limit_make(&own, &of_type, &limit) && !limit.paused && *epoch == get_int(a, row, 2);
+    return good ? g->row.run_at_us + limit.r.late_us : 0;
+}
+
 /* *lost: it has no body any more. */
 static bool take_task(const claiming *k, const granted *g, bool *lost)
 {
     int row;
     pawl_claim *call = k->call;
-    const answer *a = find_body(k, g->row.id, &row);
+    const answer *a = find_row(k, SQL_bodies, g->row.id, &row);
     *lost = !a;
     if (!a) return true;
     pawl_body *body = copy_body(k, a, row);
     if (!body) return false;
+    int64_t epoch, until_us = until_of(k, g, &epoch);
     call->tasks[call->tasks_count++] = (pawl_claimed){.body = body,
                                                       .fence = g->row.fence + 1,
                                                       .run_at_us = g->row.run_at_us,
@@ -88,7 +104,10 @@ static bool take_task(const claiming *k, const granted *g, bool *lost)
                                                       .want = g->want,
                                                       .not_started = g->not_started,
                                                       .suspect = g->row.class != CLASS_ORDINARY,
-                                                      .solo = g->row.class == CLASS_SOLO};
+                                                      .solo = g->row.class == CLASS_SOLO,
+                                                      .limited = g->limited,
+                                                      .until_us = until_us,
+                                                      .epoch = epoch};
     call->wants[g->want].got++;
     return true;
 }

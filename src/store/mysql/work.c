@@ -2,7 +2,7 @@
  * it), in the order of locks that all stores keep: limits, keys, tasks by id. Then they are carried out in memory, and what changes goes
  * out as a few statements. Both take one message each, unless an operation meets something unusual.
  */
-#include "store/mysql/inner.h"
+#include "store/mysql/quota.h"
 #include <stdio.h>
 
 /* ---- ids that the store draws -------------------------------------------------------------------------------------------- */
@@ -57,7 +57,8 @@ pawl_id my_work_draw_id(work *w)
 
 static bool by_holder(const pawl_op *op)
 {
-    return op->kind == PAWL_OP_FINISH || op->kind == PAWL_OP_RELEASE || op->kind == PAWL_OP_START || op->kind == PAWL_OP_PROGRESS;
+    return op->kind == PAWL_OP_FINISH || op->kind == PAWL_OP_RELEASE || op->kind == PAWL_OP_START ||
+           op->kind == PAWL_OP_PROGRESS || op->kind == PAWL_OP_RESERVE;
 }
 
 /* What must not happen to a store whose tasks may have been copied already. */
@@ -102,6 +103,12 @@ static bool needs_end(const flat *f, const flat_op *o)
 {
     (void)f;
     return of_ended(o->op);
+}
+
+static bool needs_head(const flat *f, const flat_op *o)
+{
+    (void)f;
+    return my_quota_of_task(o->op) || (o->op->kind == PAWL_OP_RELEASE && o->op->u.release.slot_us);
 }
 
 /* The ids of those operations, sorted. */
@@ -163,10 +170,12 @@ bool my_work_ask(work *w)
     w->ids = my_work_alloc(w, (size_t)(2 * w->f->count + 1) * sizeof *w->ids);
     if (!w->ids) return false;
     if (asks_gate(w->f)) my_add_gate(c);
+    my_quota_ask(w);
     ask_limits(w);
     ask_keys(w);
     my_add_ids(c, SQL_live_lock, w->ids, choose(w, needs_live, w->ids));
     my_add_ids(c, SQL_leased_lock, w->ids, choose(w, needs_lease, w->ids));
+    if (w->limits.count) my_add_ids(c, SQL_rate_heads, w->ids, choose(w, needs_head, w->ids));
     int ended = choose(w, needs_end, w->ids);
     my_add_ids(c, SQL_done_lock, w->ids, ended);
     my_add_ids(c, SQL_failed_lock, w->ids, ended);
@@ -198,6 +207,7 @@ bool my_work_load(work *w)
     int looks, locks = 0;
     w->closed |= asks_gate(w->f) && my_gate_closed(w->c);
     take_in_limits(w);
+    my_quota_take_in(w);
     my_keys_take_in(w);
     my_rollups_take_in(w);
     my_take_in(w);
@@ -211,7 +221,7 @@ bool my_work_load(work *w)
     for (int i = 0; i < w->keys_count; i++)
         if (w->keys[i].holder) lock[locks++] = w->keys[i].holder;
     if (w->no_memory) my_conn_no_memory(w->c);
-    return !w->no_memory && my_load(w, lock, locks, LOAD_LOCK) && my_load(w, look, looks, LOAD_LOOK);
+    return !w->no_memory && my_load_plans(w) && my_load(w, lock, locks, LOAD_LOCK) && my_load(w, look, looks, LOAD_LOOK);
 }
 
 /* ---- carrying them out --------------------------------------------------------------------------------------------------- */
@@ -234,8 +244,8 @@ static bool apply_op(work *w, int at)
     case PAWL_OP_RETRY: return my_apply_retry(w, o->op);
     case PAWL_OP_ACK: my_apply_ack(w, o->op); break;
     case PAWL_OP_QUEUE: my_apply_queue(w, o); break;
-    case PAWL_OP_RESERVE:
-    case PAWL_OP_LIMIT: break; /* refused by flat.c */
+    case PAWL_OP_RESERVE: break; /* before the others */
+    case PAWL_OP_LIMIT: my_apply_limit(w, o); break;
     }
     return true;
 }
@@ -245,6 +255,8 @@ bool my_work_apply(work *w)
     my_script(w->c);
     for (int i = 0; i < w->f->count; i++) w->f->ops[i].full = false;
     if (!w->closed) my_insert_depths(w);
+    if (!my_quota_reserve(w)) return false;
+    my_script(w->c);
     for (int i = 0; i < w->f->count && !w->no_memory && !w->failed; i++)
         if (!apply_op(w, i)) return false;
     if (w->failed) return false;

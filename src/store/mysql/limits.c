@@ -1,0 +1,370 @@
+/* Rate limits as they are stored: which types have any, LIMIT, and what people see of them.
+ *
+ * The handle remembers which types have limits, and of which version of the limits that is. Each transaction that may have to do with them
+ * compares the version with the stored one; so types without limits cost nothing, and a change is seen at once. LIMITs come one after the
+ * other, by a lock on the version.
+ */
+#include "base/alloc.h"
+#include "base/error.h"
+#include "store/mysql/quota.h"
+#include "store/mysql/read.h"
+
+#define PAGE 200 /* rows of SQL_limits_list */
+
+enum { START_EMPTY = 1, RETRIES_FREE = 2, DISCARD = 4, PAUSED = 8 }; /* flags of pawl_limit */
+
+/* ---- which types ----------------------------------------------------------------------------------------------------------- */
+
+bool my_limits_fetch(my_store *s, conn *c)
+{
+    my_script(c);
+    my_add(c, SQL_limits_now);
+    my_add(c, SQL_limit_types);
+    if (!my_send(c, CALL_READS)) return false;
+    const answer *now = my_answer(c, SQL_limits_now), *types = my_answer(c, SQL_limit_types);
+    limit_types l = {.version = get_int(now, 0, 1), .count = types->rows};
+    l.types = alloc_new(s->allocator, ((size_t)l.count + 1) * sizeof *l.types);
+    if (!l.types) {
+        my_conn_no_memory(c);
+        return false;
+    }
+    for (int i = 0; i < l.count; i++) l.types[i] = (limit_type){(int32_t)get_int(types, i, 0), get_int(types, i, 1) != 0};
+    pthread_mutex_lock(&s->lock);
+    limit_type *before = s->limits.types;
+    s->limits = l;
+    pthread_mutex_unlock(&s->lock);
+    alloc_free(s->allocator, before);
+    return true;
+}
+
+bool my_limits_copy(my_store *s, pawl_arena *arena, limit_types *out)
+{
+    pthread_mutex_lock(&s->lock);
+    *out = s->limits;
+    out->types = out->count ? pawl_arena_alloc(arena, (size_t)out->count * sizeof *out->types) : NULL;
+    if (out->types) memcpy(out->types, s->limits.types, (size_t)out->count * sizeof *out->types);
+    pthread_mutex_unlock(&s->lock);
+    return out->types || !out->count;
+}
+
+static int by_type(const void *a, const void *b)
+{
+    const limit_type *x = a, *y = b;
+    return x->type_id < y->type_id ? -1 : x->type_id > y->type_id;
+}
+
+static const limit_type *find_type(const limit_types *l, int32_t type_id)
+{
+    if (l->count == 0) return NULL;
+    return bsearch(&(limit_type){.type_id = type_id}, l->types, (size_t)l->count, sizeof *l->types, by_type);
+}
+
+bool my_limit_known(const limit_types *l, int32_t type_id) { return find_type(l, type_id) != NULL; }
+
+bool my_limited(const limit_types *l, int32_t type_id)
+{
+    const limit_type *t = find_type(l, type_id);
+    return t && t->limited;
+}
+
+/* ---- as stored --------------------------------------------------------------------------------------------------------------- */
+
+stored_limit my_limit_read(const answer *a, int row, int column)
+{
+    const char *text = get_text(a, row, column);
+    if (!text) return (stored_limit){0};
+    int64_t n[5];
+    for (int i = 0; i < 5; i++) {
+        char *end;
+        n[i] = strtoll(text, &end, 10);
+        text = end;
+    }
+    stored_limit l = {.found = true, .paused = n[4] & PAUSED};
+    l.rate = (pawl_rate){.permits = (int)n[0],
+                         .period_us = n[1],
+                         .burst = (int)n[2],
+                         .horizon_us = n[3],
+                         .start_empty = n[4] & START_EMPTY,
+                         .retries_free = n[4] & RETRIES_FREE,
+                         .discard = n[4] & DISCARD};
+    return l;
+}
+
+bool my_limit_in_force(const stored_limit *l) { return l->found && (l->rate.permits > 0 || l->paused); }
+
+bool my_limit_make(const stored_limit *own, const stored_limit *of_type, budget_limit *out)
+{
+    static const pawl_rate any = {.permits = 1, .period_us = PAWL_SECOND}; /* of one that is only paused */
+    const stored_limit *l = my_limit_in_force(own) ? own : of_type;
+    return my_limit_in_force(l) && budget_limit_make(l->rate.permits > 0 ? &l->rate : &any, l->paused, out);
+}
+
+void my_budget_read(const answer *a, int row, int column, budget_row *out)
+{
+    out->tat.us = get_int(a, row, column++);
+    out->tat.part = (int32_t)get_int(a, row, column++);
+    out->permits = (int32_t)get_int(a, row, column++);
+    out->period_us = get_int(a, row, column++);
+    out->burst = (int32_t)get_int(a, row, column++);
+    out->seen_us = get_int(a, row, column++);
+    out->epoch = get_int(a, row, column++);
+    out->last_id = get_int(a, row, column++);
+    out->last_slot_us = get_int(a, row, column);
+}
+
+/* ---- LIMIT ------------------------------------------------------------------------------------------------------------------- */
+
+static void ask_plan(work *w, const flat_op *o, int at)
+{
+    const pawl_op *op = o->op;
+    char room[LIMIT_KEY_ROOM];
+    pawl_bytes key = limit_key(op->u.limit.key, room);
+    limit_plan *p = my_work_alloc(w, sizeof *p);
+    buf which;
+    if (!p) return;
+    *p = (limit_plan){.next = w->plans, .op = op};
+    w->plans = p;
+    if (!key.data) key.data = "";
+    my_put_int(w->c, o->type_id);
+    my_put_bytes(w->c, key);
+    my_put_int(w->c, at);
+    my_add(w->c, SQL_limit_old);
+    if (op->u.limit.move <= 0) return;
+    buf_init(&which, w->s->allocator, 4096);
+    if (key.len) {
+        buf_str(&which, "rate_key = ");
+        lit_bytes(w->c, &which, key);
+    } else {
+        buf_str(&which, "TRUE");
+    }
+    if (which.failed) w->no_memory = true;
+    my_put_int(w->c, o->type_id);
+    my_put_int(w->c, (int64_t)op->u.limit.move + 1);
+    my_put_int(w->c, at);
+    my_put_raw(w->c, buf_text(&which), which.len);
+    my_add(w->c, SQL_slotted_of);
+    buf_done(&which);
+}
+
+void my_ask_plans(work *w)
+{
+    w->plans = NULL;
+    my_add(w->c, SQL_limits_lock);
+    for (int i = 0; i < w->f->count; i++)
+        if (w->f->ops[i].op->kind == PAWL_OP_LIMIT && !w->f->ops[i].refused) ask_plan(w, &w->f->ops[i], i);
+}
+
+static limit_plan *plan_of(const work *w, const pawl_op *op)
+{
+    limit_plan *p = w->plans;
+    while (p && p->op != op) p = p->next;
+    return p;
+}
+
+static int take_in_plans(work *w)
+{
+    int total = 0;
+    EACH_ANSWER(a, w->c, SQL_limit_old)
+    if (a->rows > 0) plan_of(w, w->f->ops[get_int(a, 0, 0)].op)->old = my_limit_read(a, 0, 1);
+    EACH_ANSWER(a, w->c, SQL_slotted_of)
+    if (a->rows > 0) {
+        limit_plan *p = plan_of(w, w->f->ops[get_int(a, 0, 0)].op);
+        p->ids = my_work_alloc(w, (size_t)a->rows * sizeof *p->ids);
+        for (int i = 0; p->ids && i < a->rows; i++) p->ids[p->count++] = get_int(a, i, 1);
+        total += p->count;
+    }
+    return total;
+}
+
+bool my_load_plans(work *w)
+{
+    int total = take_in_plans(w), count = 0;
+    if (total == 0) return true;
+    pawl_id *ids = my_work_alloc(w, (size_t)total * sizeof *ids);
+    for (const limit_plan *p = w->plans; ids && p; p = p->next)
+        for (int i = 0; i < p->count; i++) ids[count++] = p->ids[i];
+    if (w->no_memory) {
+        my_conn_no_memory(w->c);
+        return false;
+    }
+    my_script(w->c);
+    my_add_ids(w->c, SQL_live_lock, ids, my_sort_ids(ids, count));
+    if (!my_send(w->c, CALL_READS)) return false;
+    my_take_in(w);
+    return true;
+}
+
+static bool same_rate(const pawl_rate *a, const pawl_rate *b)
+{
+    return a->permits == b->permits && a->period_us == b->period_us && a->burst == b->burst && a->start_empty == b->start_empty &&
+           a->retries_free == b->retries_free && a->discard == b->discard && a->horizon_us == b->horizon_us;
+}
+
+static void limit_put(work *w, const flat_op *o, pawl_bytes key)
+{
+    const pawl_op *op = o->op;
+    const pawl_rate *r = &op->u.limit.rate;
+    conn *c = w->c;
+    my_put_int(c, o->type_id);
+    my_put_bytes(c, key);
+    my_put_int(c, r->permits);
+    my_put_int(c, r->period_us);
+    my_put_int(c, r->burst);
+    my_put_int(c, r->horizon_us);
+    my_put_int(c, (r->start_empty ? START_EMPTY : 0) | (r->retries_free ? RETRIES_FREE : 0) | (r->discard ? DISCARD : 0) |
+                      (op->u.limit.paused ? PAUSED : 0));
+    my_put_int(c, w->now_us);
+    my_add(c, SQL_limit_put);
+    my_add(c, SQL_limits_changed);
+    my_oplog_put(w, op->by, "limit", 0, op->u.limit.type);
+}
+
+/* Tasks with slots of the old limit ask anew: their slots are gone, and they are due. */
+static void pull(work *w, const limit_plan *p)
+{
+    for (int i = 0; i < p->count && i < p->op->u.limit.move; i++) {
+        task_row *row = my_task(w, p->ids[i]);
+        if (!row || row->state != PAWL_PENDING) continue; /* somebody took it meanwhile */
+        my_slot_drop(w, row->id);
+        if (row->run_at_us > w->now_us) my_live_move(w, row->id, row->run_at_us = w->now_us);
+    }
+}
+
+void my_apply_limit(work *w, flat_op *o)
+{
+    char room[LIMIT_KEY_ROOM];
+    pawl_op *op = o->op;
+    const limit_plan *p = plan_of(w, op);
+    pawl_bytes key = limit_key(op->u.limit.key, room);
+    bool had = my_limit_in_force(&p->old);
+    bool same = had && same_rate(&p->old.rate, &op->u.limit.rate) && p->old.paused == op->u.limit.paused;
+    if (!key.data) key.data = "";
+    if (same || (op->u.limit.initial && had && p->old.paused)) {
+        op->result = PAWL_OP_EXISTING;
+    } else {
+        limit_put(w, o, key);
+        op->result = had ? PAWL_OP_UPDATED : PAWL_OP_DONE;
+    }
+    pull(w, p);
+    op->u.limit.more = p->count > op->u.limit.move;
+}
+
+/* ---- upkeep ------------------------------------------------------------------------------------------------------------------ */
+
+static void put_place(conn *c, const my_store *s)
+{
+    my_put_int(c, s->budget_type);
+    my_put_bytes(c, (pawl_bytes){s->budget_room, s->budget_len});
+}
+
+/* Some budgets further on than the last time; from the beginning, if there are no more. */
+bool my_sweep_budgets(my_store *s, conn *c, int64_t now_us, int *left)
+{
+    if (*left <= 0) return true;
+    my_script(c);
+    put_place(c, s);
+    my_add(c, SQL_budgets_next);
+    put_place(c, s);
+    my_put_int(c, now_us - PAWL_HOUR); /* see budget_idle */
+    my_add(c, SQL_budgets_drop);
+    if (!my_send(c, CALL_WRITES)) return false;
+    const answer *next = my_answer(c, SQL_budgets_next);
+    pawl_bytes key = next->rows ? get_bytes(next, 0, 1) : (pawl_bytes){0};
+    s->budget_type = next->rows ? (int32_t)get_int(next, 0, 0) : 0;
+    s->budget_len = key.len < sizeof s->budget_room ? key.len : sizeof s->budget_room;
+    if (key.len) memcpy(s->budget_room, key.data, s->budget_len);
+    *left -= (int)c->affected < *left ? (int)c->affected : *left;
+    return true;
+}
+
+/* ---- looking ----------------------------------------------------------------------------------------------------------------- */
+
+enum { TYPE, KEY, OWN, OF_TYPE, BUDGET, WAITING = BUDGET + 9 }; /* columns of SQL_limits_list */
+
+/* false: nothing limits it. */
+static bool describe(const answer *a, int row, int64_t now_us, pawl_limit_info *info)
+{
+    stored_limit own = my_limit_read(a, row, OWN), of_type = my_limit_read(a, row, OF_TYPE);
+    const stored_limit *l = my_limit_in_force(&own) ? &own : &of_type;
+    budget_limit limit;
+    budget_row budget = {0};
+    if (!my_limit_make(&own, &of_type, &limit)) return false;
+    info->rate = l->rate;
+    info->paused = l->paused;
+    info->own = l == &own;
+    info->left = limit.r.burst;
+    if (info->key.len == 0) return true;
+    bool used = !get_null(a, row, BUDGET);
+    if (used) my_budget_read(a, row, BUDGET, &budget);
+    budget_tell(used ? &budget : NULL, &limit, now_us, info);
+    info->waiting = get_int(a, row, WAITING);
+    return true;
+}
+
+/* Which of them, for SQL_limits_list. */
+static void put_filter(const conn *c, buf *b, const pawl_limit_filter *f)
+{
+    buf_str(b, "TRUE");
+    if (f->type) {
+        buf_str(b, " AND n.text = ");
+        lit_bytes(c, b, (pawl_bytes){f->type, strlen(f->type)});
+    }
+    if (f->key.len) {
+        buf_str(b, " AND x.rate_key = ");
+        lit_bytes(c, b, f->key);
+    }
+}
+
+static bool ask_page(reading *r, const pawl_limit_filter *f, const char *type, pawl_bytes key, int64_t now_us)
+{
+    buf which;
+    buf_init(&which, r->s->allocator, 64 << 10);
+    put_filter(r->c, &which, f);
+    if (which.failed) r->no_memory = true;
+    my_script(r->c);
+    my_put_bytes(r->c, (pawl_bytes){type, strlen(type)});
+    my_put_bytes(r->c, key.data ? key : (pawl_bytes){"", 0});
+    my_put_int(r->c, now_us);
+    my_put_raw(r->c, buf_text(&which), which.len);
+    bool good = my_ask(r, SQL_limits_list);
+    buf_done(&which);
+    return good && !r->no_memory;
+}
+
+/* false: there is no more room. */
+static bool take_page(reading *r, const pawl_limit_filter *f, pawl_limits *out, pawl_limit_info *infos, pawl_limit_info *last)
+{
+    const answer *a = my_answer(r->c, SQL_limits_list);
+    for (int i = 0; i < a->rows && !r->no_memory; i++) {
+        *last = (pawl_limit_info){.type = my_read_text(r, a, i, TYPE), .key = my_read_bytes(r, a, i, KEY)};
+        if (!describe(a, i, out->now_us, last) || (f->waiting && last->waiting == 0)) continue;
+        if (out->count == (size_t)f->limit) {
+            out->next = budget_cursor(r->arena, infos[out->count - 1].type, infos[out->count - 1].key);
+            return false;
+        }
+        infos[out->count++] = *last;
+    }
+    return a->rows == PAGE;
+}
+
+static int64_t now_of(reading *r)
+{
+    const pawl_clock *test = my_test_clock(r->s);
+    my_script(r->c);
+    if (!my_ask(r, SQL_limits_now)) return 0;
+    return test ? test->wall_us(test->ctx) : get_int(my_answer(r->c, SQL_limits_now), 0, 0);
+}
+
+bool my_limits_read(reading *r, pawl_query *query)
+{
+    const pawl_limit_filter *f = query->limit_filter;
+    pawl_limit_info last = {.type = ""};
+    if (f->cursor && !budget_cursor_read(r->arena, f->cursor, &last.type, &last.key)) return false;
+    pawl_limits *out = query->limits = my_read_alloc(r, sizeof *out);
+    pawl_limit_info *infos = my_read_alloc(r, ((size_t)f->limit + 1) * sizeof *infos);
+    if (!out || !infos) return true;
+    out->now_us = now_of(r);
+    out->limits = infos;
+    while (!r->failed && ask_page(r, f, last.type, last.key, out->now_us) && take_page(r, f, out, infos, &last)) {}
+    return true;
+}
