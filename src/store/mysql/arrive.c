@@ -64,6 +64,8 @@ static int names_of(const pawl_dump *d, int i, const char **to)
         to[1] = d->minutes[i].type;
         return 2;
     case PAWL_PART_SETTINGS: to[0] = d->queues[i].name; return 1;
+    case PAWL_PART_LIMITS: to[0] = d->limits[i].type; return 1;
+    case PAWL_PART_BUDGETS: to[0] = d->budgets[i].type; return 1;
     default: return 0;
     }
 }

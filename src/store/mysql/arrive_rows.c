@@ -4,6 +4,7 @@
  * the times of the tasks themselves, not the present.
  */
 #include "core/task.h"
+#include "store/budget.h"
 #include "store/histogram.h"
 #include "store/mysql/arrive.h"
 
@@ -346,6 +347,46 @@ static void put_settings(arriving *l, buf *b)
     my_add(l->c, SQL_load_audit_cut);
 }
 
+static void add_key(arriving *l, buf *b, int32_t type_id, pawl_bytes key)
+{
+    buf_fmt(b, "%s(%d,", b->len ? "," : "", (int)type_id);
+    lit_bytes(l->c, b, key.data ? key : (pawl_bytes){"", 0});
+    buf_char(b, ',');
+}
+
+static void put_limits(arriving *l, buf *b)
+{
+    for (int i = 0; i < l->d->count; i++) {
+        const pawl_past_limit *past = &l->d->limits[i];
+        const pawl_rate *r = &past->rate;
+        add_key(l, b, l->names[i][0], past->key);
+        NUMBERS(b, r->permits, r->period_us, r->burst, r->horizon_us,
+                (r->start_empty ? 1 : 0) | (r->retries_free ? 2 : 0) | (r->discard ? 4 : 0) | (past->paused ? 8 : 0));
+        lit_int(b, l->w.now_us);
+        buf_char(b, ')');
+    }
+    bool any = b->len > 0;
+    add_rows(l, b, SQL_load_limits);
+    if (any) my_add(l->c, SQL_limits_changed);
+}
+
+static void put_budgets(arriving *l, buf *b)
+{
+    for (int i = 0; i < l->d->count; i++) {
+        const pawl_past_budget *past = &l->d->budgets[i];
+        budget_row row = {.tat = {past->tat_us, past->tat_part},
+                          .permits = past->permits,
+                          .burst = past->burst,
+                          .period_us = past->period_us,
+                          .seen_us = past->seen_us,
+                          .epoch = past->epoch};
+        budget_settle(&row, l->w.now_us);
+        add_key(l, b, l->names[i][0], past->key);
+        NUMBERS(b, row.tat.us, row.tat.part, row.permits, row.period_us, row.burst, row.seen_us, row.epoch, 0);
+        buf_str(b, "0)");
+    }
+}
+
 void my_arrive_rows(arriving *l)
 {
     buf b;
@@ -361,8 +402,11 @@ void my_arrive_rows(arriving *l)
         add_rows(l, &b, SQL_load_acts);
         break;
     case PAWL_PART_SETTINGS: put_settings(l, &b); break;
-    case PAWL_PART_LIMITS:
-    case PAWL_PART_BUDGETS: break; /* refused before */
+    case PAWL_PART_LIMITS: put_limits(l, &b); break;
+    case PAWL_PART_BUDGETS:
+        put_budgets(l, &b);
+        add_rows(l, &b, SQL_budgets_put);
+        break;
     }
     buf_done(&b);
     my_work_flush(&l->w);

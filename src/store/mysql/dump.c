@@ -361,6 +361,47 @@ static void dump_settings(reading *r, pawl_dump *d)
     d->audit_cut_us = a->rows > 0 ? get_int(a, 0, 0) : INT64_MIN;
 }
 
+static void dump_limits(reading *r, pawl_dump *d)
+{
+    my_script(r->c);
+    if (!my_ask(r, SQL_dump_limits)) return;
+    const answer *a = my_answer(r->c, SQL_dump_limits);
+    d->limits = a->rows ? my_read_alloc(r, (size_t)a->rows * sizeof *d->limits) : NULL;
+    for (int i = 0; d->limits && i < a->rows; i++) {
+        int64_t flags = get_int(a, i, 6);
+        d->limits[d->count++] = (pawl_past_limit){.type = my_read_text(r, a, i, 0),
+                                                  .key = my_read_bytes(r, a, i, 1),
+                                                  .rate = {.permits = (int)get_int(a, i, 2),
+                                                           .period_us = get_int(a, i, 3),
+                                                           .burst = (int)get_int(a, i, 4),
+                                                           .horizon_us = get_int(a, i, 5),
+                                                           .start_empty = flags & 1,
+                                                           .retries_free = flags & 2,
+                                                           .discard = flags & 4},
+                                                  .paused = flags & 8};
+    }
+}
+
+/* Their numbers are those of the rows in their order, which stand still while they are moved. */
+static void dump_budgets(reading *r, pawl_dump *d)
+{
+    const answer *a = ask_page(r, d, SQL_dump_budgets);
+    int rows = a ? a->rows : 0;
+    d->budgets = rows ? my_read_alloc(r, (size_t)rows * sizeof *d->budgets) : NULL;
+    for (int i = 0; d->budgets && i < rows; i++)
+        d->budgets[d->count++] = (pawl_past_budget){.type = my_read_text(r, a, i, 0),
+                                                    .key = my_read_bytes(r, a, i, 1),
+                                                    .tat_us = get_int(a, i, 2),
+                                                    .tat_part = (int)get_int(a, i, 3),
+                                                    .permits = (int)get_int(a, i, 4),
+                                                    .period_us = get_int(a, i, 5),
+                                                    .burst = (int)get_int(a, i, 6),
+                                                    .seen_us = get_int(a, i, 7),
+                                                    .epoch = get_int(a, i, 8)};
+    d->next = d->after + d->count;
+    d->more = rows == d->limit;
+}
+
 void my_dump_read(reading *r, pawl_dump *d)
 {
     d->next = d->after;
@@ -379,7 +420,7 @@ void my_dump_read(reading *r, pawl_dump *d)
     case PAWL_PART_MINUTES: dump_minutes(r, d); break;
     case PAWL_PART_ACTS: dump_acts(r, d); break;
     case PAWL_PART_SETTINGS: dump_settings(r, d); break;
-    case PAWL_PART_LIMITS:
-    case PAWL_PART_BUDGETS: break; /* there are none */
+    case PAWL_PART_LIMITS: dump_limits(r, d); break;
+    case PAWL_PART_BUDGETS: dump_budgets(r, d); break;
     }
 }

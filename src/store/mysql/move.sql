@@ -65,7 +65,9 @@ SELECT b.id, COALESCE(v.state, IF(l.id IS NULL, NULL, 3), d.state, f.state) AS s
     b.created_by, b.traceparent, b.headers, b.rate_key, b.payload,
     b.task_key IS NOT NULL AND EXISTS (SELECT 1 FROM @.pawl_key k WHERE k.task_key = CAST(b.task_key AS BINARY)
         AND k.tenant_id = COALESCE(b.tenant_id, 0) AND k.old = 0 AND k.task_id = b.id),
-    COALESCE(v.class, l.class), COALESCE(v.strikes, l.strikes), COALESCE(v.run_at_us, l.run_at_us, d.run_at_us, f.run_at_us),
+    COALESCE(v.class, l.class), COALESCE(v.strikes, l.strikes),
+    IF(v.id IS NOT NULL AND EXISTS (SELECT 1 FROM @.pawl_slotted s WHERE s.task_id = v.id), 0,
+       COALESCE(v.run_at_us, l.run_at_us, d.run_at_us, f.run_at_us)),
     COALESCE(v.fence, l.fence, d.fence, f.fence), COALESCE(v.runs, l.runs, d.runs, f.runs),
     COALESCE(v.failures, l.failures, d.failures, f.failures),
     COALESCE(v.interruptions, l.interruptions, d.interruptions, f.interruptions), COALESCE(v.rescues, l.rescues, d.rescues, f.rescues),
@@ -114,6 +116,14 @@ SELECT id, at_us, who, action, task_id, detail FROM @.pawl_oplog WHERE id > $1 O
 SELECT number, ceiling_ms FROM @.pawl_number WHERE ceiling_ms > 0
 UNION ALL SELECT 0, last FROM @.pawl_drawn;
 
+-- name: dump_limits
+SELECT n.text, l.rate_key, l.permits, l.period_us, l.burst, l.horizon_us, l.flags FROM @.pawl_limit l JOIN @.pawl_name n ON n.id = l.type_id
+WHERE l.permits > 0 OR l.flags & 8 ORDER BY l.type_id, l.rate_key;
+
+-- name: dump_budgets
+SELECT n.text, g.rate_key, g.tat_us, g.tat_part, g.permits, g.period_us, g.burst, g.seen_us, g.epoch
+FROM @.pawl_budget g FORCE INDEX (PRIMARY) JOIN @.pawl_name n ON n.id = g.type_id ORDER BY g.type_id, g.rate_key LIMIT $2 OFFSET $1;
+
 -- ---- load
 
 -- name: past_nodes
@@ -151,6 +161,11 @@ UPDATE @.pawl_failed SET retried_as = $2 WHERE id = $1 AND retried_as IS NULL;
 
 -- name: load_acts
 INSERT INTO @.pawl_oplog (at_us, who, action, task_id, detail) VALUES $1;
+
+-- name: load_limits
+INSERT INTO @.pawl_limit (type_id, rate_key, permits, period_us, burst, horizon_us, flags, changed_us) VALUES $1
+ON DUPLICATE KEY UPDATE permits = VALUES(permits), period_us = VALUES(period_us), burst = VALUES(burst), horizon_us = VALUES(horizon_us),
+    flags = VALUES(flags), changed_us = VALUES(changed_us);
 
 -- name: load_queues
 INSERT INTO @.pawl_queue (queue_id, paused) VALUES $1 ON DUPLICATE KEY UPDATE paused = paused OR VALUES(paused);

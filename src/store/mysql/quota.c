@@ -302,7 +302,7 @@ static void apply_reserve(work *w, pawl_op *op)
     op->result = row->cancel_asked ? PAWL_OP_CANCELLING : PAWL_OP_DONE;
     if (row->cancel_asked) return;
     quota *q = my_quota_of(w, row->type_id, row->head && row->head->key.len ? row->head->key : op->u.reserve.key);
-    budget_ask ask = {.id = row->id, .lead_us = op->u.reserve.lead_us, .again = op->u.reserve.again};
+    budget_ask ask = {.id = row->id, .again = op->u.reserve.again};
     budget_slot slot = {.slot_us = w->now_us, .until_us = INT64_MAX};
     bool free = !q || (q->retries_free && row->failures > 0);
     budget_answer answer = free ? BUDGET_NOW : my_quota_take(w, q, &ask, &slot);
