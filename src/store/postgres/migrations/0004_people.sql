@@ -294,7 +294,7 @@ BEGIN
         END LOOP;
         IF (i_rate_key IS NOT NULL OR i_key IS NOT NULL OR q_op IS NOT NULL OR o_op IS NOT NULL) AND (SELECT limits > 0 FROM pawl_gate) THEN
             SELECT x.o_inserts, x.o_asks INTO v_budgets, v_asks
-            FROM pawl_hold_budgets(i_type, i_rate_key, i_key, i_tenant, q_kind, q_id, q_key, o_kind, o_id) x;
+            FROM pawl_hold_budgets(coalesce(p_clock[1], pawl_now()), i_type, i_rate_key, i_when, i_ask, i_key, i_tenant, q_kind, q_id, q_key, o_kind, o_id) x;
         END IF;
     END IF;
     now_us := coalesce(p_clock[1], pawl_now()); -- once all that counts by it is locked
@@ -345,7 +345,7 @@ BEGIN
         END IF;
     END IF;
     IF q_op IS NOT NULL THEN
-        v_did := pawl_slot_ends(now_us, q_kind, q_id, q_fence, q_key, q_epoch);
+        IF 3 = ANY (q_kind) OR 4 = ANY (q_kind) THEN v_did := pawl_slot_ends(now_us, q_kind, q_id, q_fence, q_key, q_epoch); END IF;
         IF 10 = ANY (q_kind) THEN
             r := pawl_reserve(now_us, p_node, p_lane, v_asks, q_op, q_kind, q_id, q_fence, q_near, q_again, q_level);
             results := results || r.o_results;

@@ -114,9 +114,10 @@ END $$;
 -- ---- budgets ----------------------------------------------------------------------------------------------------------------------
 
 -- Locks the budgets that a batch may take of or give back to, and makes those that are missing. o_inserts, o_asks: by INSERT and by RESERVE
--- (q_kind 10) the budget it takes of, or NULL. Others, of those that may give back, are found as well as they can be without locks:
--- whoever is left out is locked late, which may meet a deadlock, and the call is made again.
-CREATE FUNCTION pawl_hold_budgets(i_type int4[], i_rate_key bytea[], i_key text[], i_tenant int4[], q_kind int2[], q_id int8[], q_key bytea[],
+-- (q_kind 10) the budget it takes of, or NULL. An INSERT that asks for no lease takes of none that has something left, and need not lock it: it
+-- may find another state than it stores by, and then the task asks again when it is claimed. Budgets that may be given back to are found
+-- as well as they can be without locks: whoever is left out is locked late, which may meet a deadlock, and the call is made again.
+CREATE FUNCTION pawl_hold_budgets(p_now int8, i_type int4[], i_rate_key bytea[], i_when int8[], i_ask bool[], i_key text[], i_tenant int4[], q_kind int2[], q_id int8[], q_key bytea[],
                                   o_kind int2[], o_id int8[], OUT o_inserts int8[], OUT o_asks int8[]) LANGUAGE plpgsql AS $$
 DECLARE
     v_inserts int4 := CASE WHEN i_rate_key IS NULL THEN 0 ELSE cardinality(i_rate_key) END;
@@ -127,13 +128,17 @@ DECLARE
     v_ids int8[];
 BEGIN
     SELECT array_agg(x.type ORDER BY x.part, x.i), array_agg(l.key ORDER BY x.part, x.i) INTO v_types, v_keys FROM (
-        SELECT 1 AS part, u.i, u.type, pawl_rate_key(u.key) AS key FROM unnest(i_type, i_rate_key) WITH ORDINALITY u (type, key, i)
+        SELECT 1 AS part, u.i, u.type, CASE WHEN pawl_due(p_now, u.w) <= p_now THEN pawl_rate_key(u.key) END AS key, coalesce(u.ask, false) AS starts
+        FROM unnest(i_type, i_rate_key, i_when, i_ask) WITH ORDINALITY u (type, key, w, ask, i)
         WHERE v_inserts > 0
         UNION ALL
-        SELECT 2, u.i, b.type_id, CASE WHEN u.kind = 10 THEN pawl_rate_key(coalesce(nullif(b.rate_key, ''), u.key)) END
+        SELECT 2, u.i, b.type_id, CASE WHEN u.kind = 10 THEN pawl_rate_key(coalesce(nullif(b.rate_key, ''), u.key)) END, true
         FROM unnest(q_id, q_key, q_kind) WITH ORDINALITY u (id, key, kind, i) LEFT JOIN pawl_body b ON b.id = ANY (ARRAY[u.id])) x
-    LEFT JOIN LATERAL (SELECT x.key FROM pawl_limit m WHERE m.type_id = x.type AND (m.key = x.key OR m.key = '') AND pawl_in_force(m.permits, m.flags)
-                           AND length(x.key) > 0 LIMIT 1) l ON true;
+    LEFT JOIN LATERAL (SELECT x.key FROM pawl_limit_for(x.type, x.key) m
+                       WHERE length(x.key) > 0 AND (x.starts OR m.flags & 8 <> 0 OR EXISTS (
+                           SELECT FROM pawl_budget b WHERE b.type_id = x.type AND b.key = x.key
+                               AND ((b.permits, b.burst, b.period_us) <> (m.permits, m.burst, m.period_us)
+                                    OR pawl_budget_slot(b.tat_us, b.tat_part, b.permits, b.period_us, b.burst, p_now) > p_now)))) l ON true;
     LOOP
         v_takes := ARRAY(SELECT b.id FROM unnest(v_types, v_keys) WITH ORDINALITY u (type, key, i)
                          LEFT JOIN pawl_budget b ON b.type_id = ANY (ARRAY[u.type]) AND b.key = ANY (ARRAY[u.key]) ORDER BY u.i);
@@ -502,9 +507,11 @@ BEGIN
             WITH ORDINALITY u (op, kind, id, fence, near, again, level, budget, i)
     JOIN pawl_leased l ON l.id = ANY (ARRAY[u.id]) AND l.fence = u.fence
     WHERE u.kind = 10;
-    SELECT pawl_stale(array_agg(u.op), array_agg(u.id), array_agg(u.fence), array_agg(6)) INTO o_results
-    FROM unnest(p_op, p_kind, p_id, p_fence) u (op, kind, id, fence) WHERE u.kind = 10 AND (x.op IS NULL OR u.op <> ALL (x.op));
-    o_results := coalesce(o_results, '');
+    o_results := '';
+    IF x.op IS NULL OR cardinality(x.op) < cardinality(array_positions(p_kind, 10::int2)) THEN
+        SELECT pawl_stale(array_agg(u.op), array_agg(u.id), array_agg(u.fence), array_agg(6)) INTO o_results
+        FROM unnest(p_op, p_kind, p_id, p_fence) u (op, kind, id, fence) WHERE u.kind = 10 AND (x.op IS NULL OR u.op <> ALL (x.op));
+    END IF;
     IF x.op IS NULL THEN RETURN; END IF;
     t := pawl_take_slots(p_now, x.budget, x.id, x.again, array_fill(true, ARRAY[cardinality(x.op)]));
     SELECT o_results || string_agg(
