@@ -270,7 +270,7 @@ static bool backlogs_lay_out(work *w)
     if (!my_send(c, CALL_READS)) return false;
     const backlog *b = w->backlogs;
     EACH_ANSWER(a, c, SQL_backlog)
-    {
+    if (b) {
         backlog_take(w, a, b->q);
         b = b->next;
     }
