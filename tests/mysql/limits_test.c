@@ -207,6 +207,7 @@ static void set_scene(void)
     for (int i = 0; i < 3; i++) {
         a = (answer){0};
         born(s.race.quick, s.h, 0, i + 1, &a);
+        if (a.status) fail_msg("%s", a.err.message);
         assert_int_equal(a.slot_us, s.start_us + i * S);
         if (i == 1) s.p = a.id;
         else s.c = a.id;

@@ -23,7 +23,7 @@ typedef struct source { /* what the budgets are found by */
 
 static bool maybe_due(const work *w, const pawl_op *op)
 {
-    int64_t now_us = my_server_now(w->s);
+    int64_t now_us = my_test_clock(w->s) ? 0 : my_server_now(w->s);
     if (op->u.insert.at_us) return now_us == 0 || op->u.insert.at_us <= now_us + PAWL_MINUTE;
     return op->u.insert.delay_us <= 0;
 }
@@ -270,7 +270,7 @@ static bool backlogs_lay_out(work *w)
     if (!my_send(c, CALL_READS)) return false;
     const backlog *b = w->backlogs;
     EACH_ANSWER(a, c, SQL_backlog)
-    {
+    if (b) {
         backlog_take(w, a, b->q);
         b = b->next;
     }
