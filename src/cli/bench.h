@@ -82,6 +82,7 @@ typedef struct bench {
     pawl_id *ids;               /* of the measured tasks, as the receipts said */
     int64_t wall_us;            /* when it all began */
     int64_t begin_ns, end_ns;
+    int64_t settle_ns; /* until what is throttled was out of the way */
     bench_usage before;
     int64_t fillers_before, finished; /* finished: in the measured time, backlog included */
     int64_t lost;

@@ -154,6 +154,7 @@ static void setup_json(json_writer *w, const bench *b)
     json_number(w, "backlog", b->backlog);
     json_number(w, "rate_keys", b->rate_keys);
     json_number(w, "throttled", b->throttled);
+    json_number(w, "settle_ms", b->settle_ns / 1000000);
 }
 
 static void speed_json(json_writer *w, const numbers *n)
