@@ -78,6 +78,17 @@ typedef struct watch {
     char hints[4000];
 } watch;
 
+/* ---- what a node was last told of others (news.c) ------------------------------------------------------------------------- */
+
+#define OTHERS_EVERY_US PAWL_SECOND /* as pawl_beat has it */
+
+typedef struct others {
+    int64_t node;             /* who was told; 0: nobody */
+    int64_t at_us, expiry_us; /* when, and what pawl_news calls foreign_expiry_us */
+    pawl_lapsed lapsed[PAWL_LAPSED_MAX];
+    int lapsed_count;
+} others;
+
 /* ---- the handle ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct pg_store {
@@ -90,13 +101,14 @@ typedef struct pg_store {
     int wait_ms; /* for locks, where sessions are not ours; 0: the session has it */
     bool read_only;
     pg_link link;
-    pthread_mutex_t lock; /* pools, nodes, the server's clock */
+    pthread_mutex_t lock; /* pools, nodes, others, the server's clock */
     pthread_cond_t freed;
     conn writers[WRITERS], renewers[1], readers[READERS];
     bool taken[WRITERS + 1 + READERS];
     pool pools[ROLES];
     int32_t nodes[NODES_MAX]; /* registered through this handle, the last ones; 0: unused */
     unsigned nodes_count;
+    others others;
     int64_t server_us, server_at_us; /* the server's clock as last seen, and our monotonic one then */
     names names;
     ready ready;
@@ -182,7 +194,7 @@ void pg_examine(const pawl_store_options *options, pawl_store *store, pawl_findi
 /* ---- the rest ------------------------------------------------------------------------------------------------------------ */
 
 /* news.c: what claims and renewals tell besides */
-void pg_news_read(const char *text, int64_t now_us, pawl_news *news);
+void pg_news_read(pg_store *s, int64_t node, const char *text, int64_t now_us, pawl_news *news);
 const char *pg_number_read(const char *at, int64_t *out); /* the next number of a line, or NULL */
 
 /* node.c */

@@ -208,12 +208,12 @@ CREATE FUNCTION pawl_receipt(p_node int4, p_lane int8, p_number int8, p_alive in
 DECLARE
     v_number int8;
 BEGIN
-    LOOP
-        SELECT number, now_us, results, ctid INTO v_number, o_now, o_results, o_row
-        FROM pawl_lane WHERE node = p_node AND lane = p_lane FOR UPDATE;
-        EXIT WHEN FOUND;
-        INSERT INTO pawl_lane (node, lane) VALUES (p_node, p_lane) ON CONFLICT DO NOTHING;
-    END LOOP;
+    SELECT number, now_us, results, ctid INTO v_number, o_now, o_results, o_row
+    FROM pawl_lane WHERE node = p_node AND lane = p_lane ORDER BY node, lane, turn LIMIT 1 FOR UPDATE;
+    IF NOT FOUND THEN
+        o_row := pawl_lane_row(p_node, p_lane);
+        SELECT number, now_us, results INTO v_number, o_now, o_results FROM pawl_lane WHERE ctid = o_row;
+    END IF;
     IF v_number = p_number AND p_number > 0 THEN
         o_verdict := 1;
     ELSIF v_number = p_number - 1 OR (v_number = 0 AND coalesce(p_alive, -1) = -1) THEN -- a node that was swept may come with any number
@@ -350,8 +350,8 @@ BEGIN
     IF p_node <> 0 THEN
         UPDATE pawl_lane l SET number = p_number, now_us = pawl_apply.now_us, results = nullif(pawl_apply.results, ''),
             leases = l.leases + v_leases + v_granted, renewal = l.renewal + (v_granted > 0)::int4,
-            expires_us = CASE WHEN v_granted > 0 THEN v_boot + v_lease_us ELSE l.expires_us END
-        WHERE l.ctid = v_row; -- it is locked, so it stays where it is; an index would lead past all that it was before
+            expires_us = CASE WHEN v_granted > 0 THEN v_boot + v_lease_us ELSE l.expires_us END, turn = pawl_turn()
+        WHERE l.ctid = v_row; -- it is locked, so it stays where it is
     END IF;
     IF p_dry THEN RAISE EXCEPTION 'it works' USING ERRCODE = 'PW001'; END IF;
 END $$;
