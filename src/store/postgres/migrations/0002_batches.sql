@@ -3,7 +3,7 @@
 -- pawl_apply carries out the operations of a batch, each kind with one statement over arrays, and keeps the answers in the lane's receipt.
 -- Most operations end as asked; the answers name only those that did not (or that have more to tell), one line each:
 --
---     <operation> <result> <id> <fence> <run_at_us> <state>
+--     <operation> <result> <id> <fence, or of what found its queue full how many tasks must leave first> <run_at_us> <state>
 --
 -- Locks are taken in the order life row, receipt, limits, keys, tasks by id, counters. Whoever calls retries deadlocks.
 --
