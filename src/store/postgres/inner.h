@@ -71,10 +71,12 @@ typedef struct watch {
     bool poll_seen;     /* since the last claim */
     rng random;
     /* What is to be told. */
-    bool asked;      /* a NOTIFY has no answer yet */
-    int64_t told_us; /* when the last one was sent */
-    bool work, news; /* tell: something to claim; anything else */
-    bool everything; /* the hints do not fit: look at all */
+    bool asked;       /* a NOTIFY has no answer yet */
+    int64_t told_us;  /* when the last one was sent */
+    bool work, news;  /* tell: something to claim; anything else */
+    bool everything;  /* the hints do not fit: look at all */
+    int own[WRITERS]; /* backends that said it within their commits */
+    unsigned own_count;
     char hints[4000];
 } watch;
 
@@ -168,6 +170,7 @@ typedef struct apply_call {
     int64_t node, number;
     int lane;
     bool dry;
+    bool tell; /* the commit itself says NOTIFY */
 } apply_call;
 PGresult *pg_apply_send(pg_store *s, conn *c, flat *f, const apply_call *call, int lo, int hi, pawl_arena *arena);
 
@@ -206,7 +209,8 @@ void pg_watch_init(pg_store *s);
 void pg_watch_close(pg_store *s);
 bool pg_watch_live(pg_store *s, int32_t node);                          /* takes the node's session lock */
 void pg_watch_tell(pg_store *s, conn *c, const char *hints, bool news); /* after a commit, on whose connection it may be said */
-bool pg_watch_polled(pg_store *s);                                      /* a safety poll since the last call */
+bool pg_watch_quiet(pg_store *s, const conn *c); /* the commit that comes on this connection may say NOTIFY itself, and will */
+bool pg_watch_polled(pg_store *s);               /* a safety poll since the last call */
 
 /* migrate.c */
 pawl_status pg_migrate_open(pg_store *s, const pawl_store_options *o, pawl_error *err);
