@@ -288,6 +288,19 @@ static void a_full_queue_still_updates(world *w)
     assert_int_equal(apply(w, w->a, 0, op_insert(w, (spec){.depth_limit = 1})), PAWL_OP_FULL);
 }
 
+static void a_full_queue_says_how_many_must_leave(world *w)
+{
+    insert(w, w->a, 0, (spec){0});
+    pawl_op *ops[3];
+    for (int i = 0; i < 3; i++) ops[i] = op_insert(w, (spec){.depth_limit = 2, .group = 1});
+    apply_all(w, w->a, 0, ops, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ops[i]->result, PAWL_OP_FULL);
+        assert_int_equal(ops[i]->u.insert.missing, 2);
+        assert_int_equal(ops[i]->out_fence, 0);
+    }
+}
+
 CASES(insert_cases){
     {"insert: created with everything it says", created_with_everything},
     {"insert: a bare task has nothing else", bare_task_has_nothing_else},
@@ -309,5 +322,6 @@ CASES(insert_cases){
     {"depth: a group is stored whole or not at all", a_group_is_stored_whole_or_not_at_all},
     {"depth: a full group updates nothing", a_full_group_updates_nothing},
     {"depth: a full queue still updates by key", a_full_queue_still_updates},
+    {"depth: a full queue says how many must leave", a_full_queue_says_how_many_must_leave},
     {NULL, NULL},
 };

@@ -62,6 +62,10 @@ static void told(const flat_op *o, const int64_t n[6], int64_t now_us)
     op->out_fence = n[3];
     op->out_run_at_us = n[4];
     op->out_state = (pawl_state)n[5];
+    if (op->result == PAWL_OP_FULL) {
+        op->u.insert.missing = n[3];
+        op->out_fence = 0;
+    }
     if (op->kind == PAWL_OP_INSERT && (op->result == PAWL_OP_DONE || op->result == PAWL_OP_REPLACED))
         inserted(op, op->out_id, now_us);
 }

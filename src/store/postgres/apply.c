@@ -36,7 +36,7 @@ PGresult *pg_apply_send(pg_store *s, conn *c, flat *f, const apply_call *call, i
     pg_param_int8(p, call->lane);
     pg_param_int8(p, call->number);
     pg_param_bool(p, f->asks && call->node);
-    pg_param_int4(p, pg_flat_simple(f));
+    pg_param_int4(p, pg_flat_simple(f) | (call->tell ? 4 : 0));
     pg_param_bool(p, call->dry);
     pg_flat_inserts(p, f, &s->names);
     pg_flat_ends(p, f);
@@ -150,7 +150,16 @@ static bool resumes(const flat *f)
     return false;
 }
 
-static pawl_status read_answer(pg_store *s, conn *c, const flat *f, pawl_batch *batch, const PGresult *r, pawl_error *err)
+/* Tasks that others may take, and nothing else. */
+static bool brings_only_work(const flat *f)
+{
+    for (int i = 0; i < f->count; i++)
+        if (f->ops[i].op->kind != PAWL_OP_INSERT) return false;
+    return f->count > 0 && !f->asks;
+}
+
+static pawl_status read_answer(pg_store *s, conn *c, const flat *f, bool told, pawl_batch *batch, const PGresult *r,
+                               pawl_error *err)
 {
     int64_t verdict = pg_get_int(r, 0, 0);
     if (verdict == 2) return odd_receipt(batch, err);
@@ -158,7 +167,8 @@ static pawl_status read_answer(pg_store *s, conn *c, const flat *f, pawl_batch *
     batch->node_dead = batch->node != 0 && pg_get_truth(r, 0, 2);
     pg_flat_forget(f);
     pg_flat_answers(f, batch->store_now_us, pg_get_text(r, 0, 3), verdict == 0);
-    if (verdict == 0) pg_watch_tell(s, c, resumes(f) ? "*" : pg_get_text(r, 0, 4), brings_news(f));
+    if (verdict == 0 && told) pg_ready_hint(&s->ready, pg_get_text(r, 0, 4));
+    else if (verdict == 0) pg_watch_tell(s, c, resumes(f) ? "*" : pg_get_text(r, 0, 4), brings_news(f));
     return PAWL_OK;
 }
 
@@ -171,8 +181,9 @@ pawl_status pg_apply(pawl_store *store, pawl_batch *batch, pawl_arena *arena, pa
     pg_flat_forget(&f);
     apply_call call = {.node = batch->node, .number = batch->number, .lane = batch->lane};
     conn *c = pg_store_take(s, WRITER);
+    call.tell = brings_only_work(&f) && pg_watch_quiet(s, c);
     PGresult *r = persist(s, c, &f, &call, arena);
-    pawl_status status = r ? read_answer(s, c, &f, batch, r, err) : pg_conn_fail(c, what, err);
+    pawl_status status = r ? read_answer(s, c, &f, call.tell, batch, r, err) : pg_conn_fail(c, what, err);
     PQclear(r);
     pg_store_give(s, c);
     return status;

@@ -214,7 +214,7 @@ static void read_news(claiming *k, const char *text)
         if (at[0] == 'N') pg_number_read(at + 1, &now_us);
         else if (at[0] == 'W') read_want(k->call, at + 1);
     }
-    pg_news_read(text, now_us, &k->call->news);
+    pg_news_read(k->s, k->call->node, text, now_us, &k->call->news);
     for (int i = 0; i < k->call->wants_count && k->call->news.closed; i++) {
         k->call->wants[i].paused = true;
         k->call->wants[i].more = false;

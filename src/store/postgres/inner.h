@@ -71,12 +71,25 @@ typedef struct watch {
     bool poll_seen;     /* since the last claim */
     rng random;
     /* What is to be told. */
-    bool asked;      /* a NOTIFY has no answer yet */
-    int64_t told_us; /* when the last one was sent */
-    bool work, news; /* tell: something to claim; anything else */
-    bool everything; /* the hints do not fit: look at all */
+    bool asked;       /* a NOTIFY has no answer yet */
+    int64_t told_us;  /* when the last one was sent */
+    bool work, news;  /* tell: something to claim; anything else */
+    bool everything;  /* the hints do not fit: look at all */
+    int own[WRITERS]; /* backends that said it within their commits */
+    unsigned own_count;
     char hints[4000];
 } watch;
+
+/* ---- what a node was last told of others (news.c) ------------------------------------------------------------------------- */
+
+#define OTHERS_EVERY_US PAWL_SECOND /* as pawl_beat has it */
+
+typedef struct others {
+    int64_t node;             /* who was told; 0: nobody */
+    int64_t at_us, expiry_us; /* when, and what pawl_news calls foreign_expiry_us */
+    pawl_lapsed lapsed[PAWL_LAPSED_MAX];
+    int lapsed_count;
+} others;
 
 /* ---- the handle ---------------------------------------------------------------------------------------------------------- */
 
@@ -90,13 +103,14 @@ typedef struct pg_store {
     int wait_ms; /* for locks, where sessions are not ours; 0: the session has it */
     bool read_only;
     pg_link link;
-    pthread_mutex_t lock; /* pools, nodes, the server's clock */
+    pthread_mutex_t lock; /* pools, nodes, others, the server's clock */
     pthread_cond_t freed;
     conn writers[WRITERS], renewers[1], readers[READERS];
     bool taken[WRITERS + 1 + READERS];
     pool pools[ROLES];
     int32_t nodes[NODES_MAX]; /* registered through this handle, the last ones; 0: unused */
     unsigned nodes_count;
+    others others;
     int64_t server_us, server_at_us; /* the server's clock as last seen, and our monotonic one then */
     names names;
     ready ready;
@@ -172,6 +186,7 @@ typedef struct apply_call {
     int64_t node, number;
     int lane;
     bool dry;
+    bool tell; /* the commit itself says NOTIFY */
 } apply_call;
 PGresult *pg_apply_send(pg_store *s, conn *c, flat *f, const apply_call *call, int lo, int hi, pawl_arena *arena);
 
@@ -198,7 +213,7 @@ void pg_examine(const pawl_store_options *options, pawl_store *store, pawl_findi
 /* ---- the rest ------------------------------------------------------------------------------------------------------------ */
 
 /* news.c: what claims and renewals tell besides */
-void pg_news_read(const char *text, int64_t now_us, pawl_news *news);
+void pg_news_read(pg_store *s, int64_t node, const char *text, int64_t now_us, pawl_news *news);
 const char *pg_number_read(const char *at, int64_t *out); /* the next number of a line, or NULL */
 
 /* node.c */
@@ -210,7 +225,8 @@ void pg_watch_init(pg_store *s);
 void pg_watch_close(pg_store *s);
 bool pg_watch_live(pg_store *s, int32_t node);                          /* takes the node's session lock */
 void pg_watch_tell(pg_store *s, conn *c, const char *hints, bool news); /* after a commit, on whose connection it may be said */
-bool pg_watch_polled(pg_store *s);                                      /* a safety poll since the last call */
+bool pg_watch_quiet(pg_store *s, const conn *c); /* the commit that comes on this connection may say NOTIFY itself, and will */
+bool pg_watch_polled(pg_store *s);               /* a safety poll since the last call */
 
 /* migrate.c */
 pawl_status pg_migrate_open(pg_store *s, const pawl_store_options *o, pawl_error *err);

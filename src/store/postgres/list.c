@@ -58,6 +58,22 @@ static pawl_status read_filter(listing *l, pawl_error *err)
     return PAWL_OK;
 }
 
+/* A name that no task ever had is not looked for. */
+static bool has_names(listing *l)
+{
+    const pawl_filter *f = l->f;
+    params *p = &l->r->c->params;
+    if (!f->type && !f->queue && !f->tenant) return true;
+    pg_params_begin(p);
+    pg_param_text(p, f->type);
+    pg_param_text(p, f->queue);
+    pg_param_text(p, f->tenant);
+    PGresult *answer = pg_ask(l->r, SQL_list_known);
+    bool known = answer && PQgetvalue(answer, 0, 0)[0] != 0;
+    PQclear(answer);
+    return known;
+}
+
 /* Goes straight to the time asked for. */
 static void read_bounds(listing *l)
 {
@@ -144,7 +160,7 @@ pawl_status pg_list_read(reading *r, pawl_query *query, pawl_error *err)
     l.found = pg_read_alloc(r, (size_t)l.limit * sizeof *l.found);
     if (!page || !l.found) return PAWL_OK; /* no_memory says it */
     read_bounds(&l);
-    if (l.min_id <= l.max_id) walk(&l);
+    if (l.min_id <= l.max_id && has_names(&l)) walk(&l);
     char next[PAWL_ID_TEXT];
     pawl_id_format(l.at, next);
     page->count = (size_t)l.count;

@@ -131,7 +131,7 @@ pawl_status pg_renew(pawl_store *store, pawl_renewal *call, pawl_error *err)
     pawl_status status = r ? PAWL_OK : pg_conn_fail(c, "renew the node's lease in", err);
     if (r) {
         call->held = pg_get_int(r, 0, 1);
-        pg_news_read(pg_get_text(r, 0, 2), pg_get_int(r, 0, 0), &call->news);
+        pg_news_read(s, call->node, pg_get_text(r, 0, 2), pg_get_int(r, 0, 0), &call->news);
         if (!postgres_test_clock) pg_server_seen(s, pg_get_int(r, 0, 0));
     }
     PQclear(r);

@@ -89,10 +89,14 @@ LEFT JOIN hit ON true ORDER BY CASE WHEN $3 THEN hit.id ELSE -hit.id END;
 -- name: list_live
 WITH c AS (SELECT coalesce(($1::int8[])[1], @.pawl_now()) AS now_us, coalesce(($1::int8[])[2], @.pawl_now()) AS boot_us),
 seen AS MATERIALIZED (
-    (SELECT x.id AS id FROM @.pawl_live x WHERE NOT $3::bool AND x.id < $2 AND x.id >= $15 AND x.id <= $16 AND ($6::int8 IS NULL OR x.state = $6)
+    (SELECT x.id AS id, CASE $14::int8 WHEN 1 THEN x.run_at_us > (SELECT now_us FROM c) AND x.failures = 0
+        WHEN 2 THEN x.run_at_us > (SELECT now_us FROM c) AND x.failures > 0 ELSE true END AS fits
+     FROM @.pawl_live x WHERE NOT $3::bool AND x.id < $2 AND x.id >= $15 AND x.id <= $16 AND ($6::int8 IS NULL OR x.state = $6)
      ORDER BY x.id DESC LIMIT $4)
     UNION ALL
-    (SELECT x.id AS id FROM @.pawl_live x WHERE $3 AND x.id > $2 AND x.id >= $15 AND x.id <= $16 AND ($6::int8 IS NULL OR x.state = $6)
+    (SELECT x.id AS id, CASE $14::int8 WHEN 1 THEN x.run_at_us > (SELECT now_us FROM c) AND x.failures = 0
+        WHEN 2 THEN x.run_at_us > (SELECT now_us FROM c) AND x.failures > 0 ELSE true END AS fits
+     FROM @.pawl_live x WHERE $3 AND x.id > $2 AND x.id >= $15 AND x.id <= $16 AND ($6::int8 IS NULL OR x.state = $6)
      ORDER BY x.id LIMIT $4)),
 hit AS (
     SELECT t.id, t.state::int8, t.created_us, t.priority::int8, t.audit::int8, t.max_attempts::int8, t.timeout_us, t.retry_of, t.type, t.queue,
@@ -101,7 +105,7 @@ hit AS (
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
     t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us
-    FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
+    FROM seen JOIN @.pawl_body b ON seen.fits AND b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
             AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
             AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
         c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = b.id OFFSET 0) t
@@ -240,6 +244,11 @@ hit AS (
     ORDER BY CASE WHEN $3 THEN t.id ELSE -t.id END LIMIT $5)
 SELECT i.n, i.last, hit.* FROM (SELECT count(*) AS n, CASE WHEN $3 THEN max(id) ELSE min(id) END AS last FROM seen) i
 LEFT JOIN hit ON true ORDER BY CASE WHEN $3 THEN hit.id ELSE -hit.id END;
+
+-- Whether there can be a task with these names at all.
+-- name: list_known
+SELECT count(*) = 0 FROM unnest(ARRAY[$1::text, $2::text, $3::text]) x (text)
+WHERE x.text <> '' AND NOT EXISTS (SELECT FROM @.pawl_name n WHERE n.text = x.text);
 
 -- name: list_bounds
 SELECT (SELECT min(min_id) FROM @.pawl_born WHERE hour >= $1), (SELECT max(max_id) FROM @.pawl_born WHERE hour <= $2);

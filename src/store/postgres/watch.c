@@ -1,9 +1,9 @@
 /* Hearing of others, and telling them.
  *
  * One connection listens; it also holds the session locks that show that this handle's nodes live, and says NOTIFY, which is only ever a
- * hint: what was missed is found by the safety poll. A NOTIFY takes a lock of the whole cluster, so it goes by itself after the commit, at
- * most one every few milliseconds, and what comes meanwhile gathers in it. A handle that nobody watches says it on the connection of
- * the commit.
+ * hint: what was missed is found by the safety poll. A NOTIFY takes a lock of the whole cluster until its commit is on disk, so it goes by
+ * itself after the commit, at most one every few milliseconds, and what comes meanwhile gathers in it; only where nothing was said for a while
+ * the commit says it itself, and those who wait hear it sooner. A handle that nobody watches says it on the connection of the commit.
  *
  * The text of a NOTIFY is what pawl_hint makes: where something was put into the ready index. Empty: other news. "*": anything.
  *
@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #define WORK_EVERY_US (5 * PAWL_MILLISECOND)
+#define QUIET_US (15 * PAWL_MILLISECOND)
 #define NEWS_EVERY_US (200 * PAWL_MILLISECOND)
 #define FIRST_RETRY_US (100 * PAWL_MILLISECOND)
 #define LAST_RETRY_US (5 * PAWL_SECOND)
@@ -188,12 +189,19 @@ static void go_on_greeting(pg_store *s)
     }
 }
 
+static bool is_own(const watch *w, int pid)
+{
+    bool own = pid == PQbackendPID(w->pg);
+    for (int i = 0; i < WRITERS && !own; i++) own = w->own[i] == pid;
+    return own;
+}
+
 /* Our own NOTIFYs come back, too. */
 static void hear(pg_store *s)
 {
     watch *w = &s->watch;
     for (PGnotify *n; (n = PQnotifies(w->pg));) {
-        if (n->be_pid != PQbackendPID(w->pg)) {
+        if (!is_own(w, n->be_pid)) {
             w->changed = true;
             pg_ready_hint(&s->ready, n->extra);
         }
@@ -283,6 +291,20 @@ static void tell_here(pg_store *s, conn *c, const char *hints)
     pg_param_text(&c->params, channel);
     pg_param_text(&c->params, hints && strlen(hints) > 4000 ? "*" : hints ? hints : "");
     PQclear(pg_conn_call(c, SQL_notify, CALL_READS));
+}
+
+bool pg_watch_quiet(pg_store *s, const conn *c)
+{
+    watch *w = &s->watch;
+    int pid = c->pg ? PQbackendPID(c->pg) : 0;
+    pthread_mutex_lock(&w->lock);
+    bool quiet = pid && w->state == WATCH_READY && !w->asked && !w->work && pg_mono_us() - w->told_us >= QUIET_US;
+    if (quiet) {
+        w->told_us = pg_mono_us();
+        if (!is_own(w, pid)) w->own[w->own_count++ % WRITERS] = pid;
+    }
+    pthread_mutex_unlock(&w->lock);
+    return quiet;
 }
 
 void pg_watch_tell(pg_store *s, conn *c, const char *hints, bool news)

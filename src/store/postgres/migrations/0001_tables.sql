@@ -6,6 +6,10 @@
 -- Nothing that every commit writes is shared: counters and rollups have a row for each (node, lane), where a lane is one stream of
 -- commits of one node. Commits of nobody in particular (node 0) get a lane each, and are added up later. Lanes below 0 of a node are
 -- its claims (-1), its renewals (-2), and leases that others took away (-3).
+--
+-- A row that every commit of a lane updates has one version after another, and while some old snapshot keeps them, each look at the row
+-- steps over all that have its key. So the key has a turn (pawl_turn), which an update sets to that of its transaction: it changes every few
+-- hundred transactions and counts down, so the newest comes first in the index, and only versions of one turn are stepped over.
 
 -- Facts about the store itself: schema, min_reader, written_by, shape, audit_cut_us.
 CREATE TABLE pawl_meta (
@@ -234,7 +238,8 @@ CREATE TABLE pawl_count (
     pending  int8 NOT NULL DEFAULT 0,
     leased   int8 NOT NULL DEFAULT 0,
     failed   int8 NOT NULL DEFAULT 0,
-    PRIMARY KEY (node, lane, queue_id)
+    turn     int8 NOT NULL DEFAULT 0,
+    PRIMARY KEY (node, lane, queue_id, turn)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
 -- Which ids a lane inserted in an hour, so that a list from one instant to another need not look at all of them. max_id is rounded up,
@@ -259,7 +264,8 @@ CREATE TABLE pawl_rollup (
     count    int8 NOT NULL,
     wait     int8[],
     run      int8[],
-    PRIMARY KEY (minute, node, lane, queue_id, type_id, outcome)
+    turn     int8 NOT NULL DEFAULT 0,
+    PRIMARY KEY (minute, node, lane, queue_id, type_id, outcome, turn)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 
 -- The life row: written at birth and death, and locked by whoever grants leases (shared) or rescues (exclusive).
@@ -290,7 +296,8 @@ CREATE TABLE pawl_lane (
     leases     int8 NOT NULL DEFAULT 0,
     skew_us    int8,
     results    text,
-    PRIMARY KEY (node, lane)
+    turn       int8 NOT NULL DEFAULT 0,
+    PRIMARY KEY (node, lane, turn)
 ) WITH (fillfactor = 40, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
 -- Node numbers for ids: ids of milliseconds above floor_ms and below ceiling_ms belong to the owner; node 0: free.

@@ -3,7 +3,7 @@
 -- pawl_apply carries out the operations of a batch, each kind with one statement over arrays, and keeps the answers in the lane's receipt.
 -- Most operations end as asked; the answers name only those that did not (or that have more to tell), one line each:
 --
---     <operation> <result> <id> <fence> <run_at_us> <state>
+--     <operation> <result> <id> <fence, or of what found its queue full how many tasks must leave first> <run_at_us> <state>
 --
 -- and, of a slot that a lease came with or that was asked for (see 0010_limits.sql),
 --
@@ -89,15 +89,29 @@ BEGIN
     RETURN ((v_next >> 12) << 22) | (v_next & 4095);
 END $$;
 
+-- Of rows that every commit of a lane updates: see the head of 0001_tables.sql.
+CREATE FUNCTION pawl_turn() RETURNS int8 LANGUAGE sql VOLATILE AS
+$$ SELECT -(pg_current_xact_id()::text::int8 >> 8) $$;
+
 CREATE FUNCTION pawl_add(p_node int4, p_lane int8, p_queue int4, p_pending int8, p_leased int8, p_failed int8)
 RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE
+    v_turn int8 := pawl_turn();
+    v_row tid;
 BEGIN
     UPDATE pawl_count SET pending = pending + p_pending, leased = leased + p_leased, failed = failed + p_failed
-    WHERE node = p_node AND lane = p_lane AND queue_id = p_queue;
+    WHERE node = p_node AND lane = p_lane AND queue_id = p_queue AND turn = v_turn;
     IF FOUND THEN RETURN true; END IF;
-    INSERT INTO pawl_count (node, lane, queue_id, pending, leased, failed)
-    VALUES (p_node, p_lane, p_queue, p_pending, p_leased, p_failed)
-    ON CONFLICT (node, lane, queue_id) DO UPDATE SET pending = pawl_count.pending + p_pending,
+    SELECT ctid INTO v_row FROM pawl_count WHERE node = p_node AND lane = p_lane AND queue_id = p_queue
+    ORDER BY node, lane, queue_id, turn LIMIT 1 FOR UPDATE;
+    IF FOUND THEN
+        UPDATE pawl_count SET pending = pending + p_pending, leased = leased + p_leased, failed = failed + p_failed, turn = v_turn
+        WHERE ctid = v_row;
+        RETURN true;
+    END IF;
+    INSERT INTO pawl_count (node, lane, queue_id, pending, leased, failed, turn)
+    VALUES (p_node, p_lane, p_queue, p_pending, p_leased, p_failed, v_turn)
+    ON CONFLICT (node, lane, queue_id, turn) DO UPDATE SET pending = pawl_count.pending + p_pending,
         leased = pawl_count.leased + p_leased, failed = pawl_count.failed + p_failed;
     -- Not for node 0: others would wait for the end of somebody's transaction.
     IF p_node <> 0 THEN INSERT INTO pawl_queue (queue_id) VALUES (p_queue) ON CONFLICT DO NOTHING; END IF;
@@ -107,21 +121,33 @@ END $$;
 -- outcome: 1 dispatched, 2 succeeded, 3 failed, 4 cancelled, 5 retried, 6 rescued, 7 runs that ended in none of these ways.
 CREATE FUNCTION pawl_roll(p_now int8, p_node int4, p_lane int8, p_queue int4, p_type int4, p_outcome int2, p_count int8,
                           p_wait int4[], p_run int4[]) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE
+    v_minute int8 := p_now / 60000000;
+    v_turn int8 := pawl_turn();
+    v_row tid;
 BEGIN
     IF p_wait IS NULL THEN
         UPDATE pawl_rollup SET count = count + p_count
-        WHERE minute = p_now / 60000000 AND node = p_node AND lane = p_lane AND queue_id = p_queue AND type_id = p_type
-            AND outcome = p_outcome;
+        WHERE minute = v_minute AND node = p_node AND lane = p_lane AND queue_id = p_queue AND type_id = p_type
+            AND outcome = p_outcome AND turn = v_turn;
     ELSE
         UPDATE pawl_rollup SET count = count + p_count, wait = pawl_histogram_add(wait, p_wait), run = pawl_histogram_add(run, p_run)
-        WHERE minute = p_now / 60000000 AND node = p_node AND lane = p_lane AND queue_id = p_queue AND type_id = p_type
-            AND outcome = p_outcome;
+        WHERE minute = v_minute AND node = p_node AND lane = p_lane AND queue_id = p_queue AND type_id = p_type
+            AND outcome = p_outcome AND turn = v_turn;
     END IF;
     IF FOUND THEN RETURN true; END IF;
-    INSERT INTO pawl_rollup AS r (minute, node, lane, queue_id, type_id, outcome, count, wait, run)
-    VALUES (p_now / 60000000, p_node, p_lane, p_queue, p_type, p_outcome, p_count, pawl_histogram_add(NULL, p_wait),
-            pawl_histogram_add(NULL, p_run))
-    ON CONFLICT (minute, node, lane, queue_id, type_id, outcome) DO UPDATE SET count = r.count + p_count,
+    SELECT ctid INTO v_row FROM pawl_rollup
+    WHERE minute = v_minute AND node = p_node AND lane = p_lane AND queue_id = p_queue AND type_id = p_type AND outcome = p_outcome
+    ORDER BY minute, node, lane, queue_id, type_id, outcome, turn LIMIT 1 FOR UPDATE;
+    IF FOUND THEN
+        UPDATE pawl_rollup SET count = count + p_count, wait = pawl_histogram_add(wait, p_wait), run = pawl_histogram_add(run, p_run),
+            turn = v_turn WHERE ctid = v_row;
+        RETURN true;
+    END IF;
+    INSERT INTO pawl_rollup AS r (minute, node, lane, queue_id, type_id, outcome, count, wait, run, turn)
+    VALUES (v_minute, p_node, p_lane, p_queue, p_type, p_outcome, p_count, pawl_histogram_add(NULL, p_wait),
+            pawl_histogram_add(NULL, p_run), v_turn)
+    ON CONFLICT (minute, node, lane, queue_id, type_id, outcome, turn) DO UPDATE SET count = r.count + p_count,
         wait = pawl_histogram_sum(r.wait, excluded.wait), run = pawl_histogram_sum(r.run, excluded.run);
     RETURN true;
 END $$;
@@ -137,16 +163,42 @@ BEGIN
     RETURN true;
 END $$;
 
+-- The row of a lane, locked. It is made if need be: whoever makes one holds a lock of the lane's, or there could be two, of different turns.
+-- Nobody shares a lane of node 0's (below -1000), so nobody waits for the end of somebody's transaction.
+CREATE FUNCTION pawl_lane_row(p_node int4, p_lane int8) RETURNS tid LANGUAGE plpgsql AS $$
+DECLARE
+    v_row tid;
+BEGIN
+    FOR i IN 1..2 LOOP
+        SELECT ctid INTO v_row FROM pawl_lane WHERE node = p_node AND lane = p_lane ORDER BY node, lane, turn LIMIT 1 FOR UPDATE;
+        IF FOUND THEN RETURN v_row; END IF;
+        EXIT WHEN i = 2;
+        PERFORM pg_advisory_xact_lock(hashtextextended('pawl_lane ' || p_node || ' ' || p_lane, 'pawl_lane'::regclass::oid::int8));
+    END LOOP;
+    INSERT INTO pawl_lane (node, lane, turn) VALUES (p_node, p_lane, pawl_turn()) RETURNING ctid INTO v_row;
+    RETURN v_row;
+END $$;
+
+-- The rows of a node's lanes, each by one probe.
+CREATE FUNCTION pawl_lanes_of(p_node int4) RETURNS SETOF pawl_lane LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
+DECLARE
+    l pawl_lane;
+BEGIN
+    l.lane := -9223372036854775808;
+    LOOP
+        SELECT * INTO l FROM pawl_lane WHERE node = p_node AND lane > l.lane ORDER BY node, lane, turn LIMIT 1;
+        EXIT WHEN NOT FOUND;
+        RETURN NEXT l;
+    END LOOP;
+END $$;
+
 -- Leases of a node that ended otherwise than in a commit of its own lanes. A commit of node 0 may be a long transaction of somebody's, so
 -- it leaves a row of its own (lanes below -1000), which the node adds up with its renewals.
 CREATE FUNCTION pawl_take(p_node int4, p_leases int8, p_by int4, p_by_lane int8) RETURNS bool LANGUAGE plpgsql AS $$
 DECLARE
-    v_lane int8 := CASE WHEN p_by = 0 THEN -1000 - p_by_lane ELSE -3 END;
+    v_row tid := pawl_lane_row(p_node, CASE WHEN p_by = 0 THEN -1000 - p_by_lane ELSE -3 END);
 BEGIN
-    UPDATE pawl_lane SET leases = leases + p_leases WHERE node = p_node AND lane = v_lane;
-    IF FOUND THEN RETURN true; END IF;
-    INSERT INTO pawl_lane (node, lane, leases) VALUES (p_node, v_lane, p_leases)
-    ON CONFLICT (node, lane) DO UPDATE SET leases = pawl_lane.leases + p_leases;
+    UPDATE pawl_lane SET leases = leases + p_leases, turn = pawl_turn() WHERE ctid = v_row;
     RETURN true;
 END $$;
 

@@ -210,12 +210,12 @@ CREATE FUNCTION pawl_receipt(p_node int4, p_lane int8, p_number int8, p_alive in
 DECLARE
     v_number int8;
 BEGIN
-    LOOP
-        SELECT number, now_us, results, ctid INTO v_number, o_now, o_results, o_row
-        FROM pawl_lane WHERE node = p_node AND lane = p_lane FOR UPDATE;
-        EXIT WHEN FOUND;
-        INSERT INTO pawl_lane (node, lane) VALUES (p_node, p_lane) ON CONFLICT DO NOTHING;
-    END LOOP;
+    SELECT number, now_us, results, ctid INTO v_number, o_now, o_results, o_row
+    FROM pawl_lane WHERE node = p_node AND lane = p_lane ORDER BY node, lane, turn LIMIT 1 FOR UPDATE;
+    IF NOT FOUND THEN
+        o_row := pawl_lane_row(p_node, p_lane);
+        SELECT number, now_us, results INTO v_number, o_now, o_results FROM pawl_lane WHERE ctid = o_row;
+    END IF;
     IF v_number = p_number AND p_number > 0 THEN
         o_verdict := 1;
     ELSIF v_number = p_number - 1 OR (v_number = 0 AND coalesce(p_alive, -1) = -1) THEN -- a node that was swept may come with any number
@@ -225,9 +225,10 @@ BEGIN
     END IF;
 END $$;
 
--- A batch: i_ INSERT, e_ FINISH and RELEASE, s_ START, g_ PROGRESS, o_ what people ask, q_ RESERVE and what else there is to say of slots (q_kind
--- 3 a FINISH of what never ran, 4 a RELEASE with a slot), m_ LIMIT (m_rate: six numbers each, the last how many tasks to move). p_ask: one of them asks for a lease. p_simple: 1 the
--- e_ are what pawl_finish takes, 2 the i_ are what pawl_put_simple takes. p_dry: only to see whether it works; ends in the error PW001.
+-- A batch: i_ INSERT, e_ FINISH and RELEASE, s_ START, g_ PROGRESS, o_ what people ask, q_ RESERVE and what else there is to say of
+-- slots (q_kind 3 a FINISH of what never ran, 4 a RELEASE with a slot), m_ LIMIT (m_rate: six numbers each, the last how many tasks to
+-- move). p_ask: one of them asks for a lease. p_simple: 1 the e_ are what pawl_finish takes, 2 the i_ are what pawl_put_simple takes,
+-- 4 the commit says NOTIFY. p_dry: only to see whether it works; ends in the error PW001.
 CREATE FUNCTION pawl_apply(
     p_clock int8[], p_wait_ms int4, p_node int4, p_lane int8, p_number int8, p_ask bool, p_simple int4, p_dry bool,
     i_op int4[], i_id int8[], i_type int4[], i_queue int4[], i_priority int2[], i_level int2[], i_audit int2[], i_when int8[],
@@ -301,7 +302,7 @@ BEGIN
     v_boot := coalesce(p_clock[2], now_us);
     v_closed := (i_op IS NOT NULL OR o_op IS NOT NULL) AND pawl_closed();
     IF v_closed THEN -- only what ends here may still leave spawns: result 13 for the rest
-        p_simple := p_simple & 1;
+        p_simple := p_simple & 5;
         IF i_op IS NOT NULL THEN i_slow := array_fill(true, ARRAY[cardinality(i_op)]); END IF;
         results := coalesce((SELECT string_agg(pawl_answer(u.op, 13, 0, 0, 0, 0), '') FROM unnest(o_op) u (op)), '')
             || coalesce((SELECT string_agg(pawl_answer(u.op, 13, 0, 0, 0, 0), '') FROM unnest(i_op, i_parent) u (op, parent)
@@ -387,8 +388,11 @@ BEGIN
     IF p_node <> 0 THEN
         UPDATE pawl_lane l SET number = p_number, now_us = pawl_apply.now_us, results = nullif(pawl_apply.results, ''),
             leases = l.leases + v_leases + v_granted, renewal = l.renewal + (v_granted > 0)::int4,
-            expires_us = CASE WHEN v_granted > 0 THEN v_boot + v_lease_us ELSE l.expires_us END
-        WHERE l.ctid = v_row; -- it is locked, so it stays where it is; an index would lead past all that it was before
+            expires_us = CASE WHEN v_granted > 0 THEN v_boot + v_lease_us ELSE l.expires_us END, turn = pawl_turn()
+        WHERE l.ctid = v_row; -- it is locked, so it stays where it is
+    END IF;
+    IF p_simple & 4 <> 0 AND hints <> '' THEN
+        PERFORM pg_notify('pawl.' || current_schema(), CASE WHEN length(hints) < 4000 THEN hints ELSE '*' END);
     END IF;
     IF p_dry THEN RAISE EXCEPTION 'it works' USING ERRCODE = 'PW001'; END IF;
 END $$;

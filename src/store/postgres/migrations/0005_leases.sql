@@ -18,35 +18,41 @@ CREATE VIEW pawl_heartbeat AS
 SELECT node, max(expires_us) AS expires_us, sum(renewal)::int8 AS renewal, sum(leases)::int8 AS leases, max(skew_us) AS skew_us
 FROM pawl_lane GROUP BY node;
 
+-- true: others are to be looked at again, too, a second after the last time. The lane's now_us keeps when that was.
 CREATE FUNCTION pawl_beat(p_node int4, p_lane int8, p_leases int8, p_expires int8, p_skew int8) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE
+    v_row tid := pawl_lane_row(p_node, p_lane);
+    v_now int8 := pawl_now();
+    v_seen int8;
 BEGIN
-    UPDATE pawl_lane SET leases = leases + p_leases, renewal = renewal + 1, expires_us = p_expires, skew_us = coalesce(p_skew, skew_us)
-    WHERE node = p_node AND lane = p_lane;
-    IF FOUND THEN RETURN true; END IF;
-    INSERT INTO pawl_lane (node, lane, leases, renewal, expires_us, skew_us) VALUES (p_node, p_lane, p_leases, 1, p_expires, p_skew)
-    ON CONFLICT (node, lane) DO UPDATE SET leases = pawl_lane.leases + p_leases, renewal = pawl_lane.renewal + 1,
-        expires_us = p_expires, skew_us = coalesce(p_skew, pawl_lane.skew_us);
-    RETURN true;
+    UPDATE pawl_lane SET leases = leases + p_leases, renewal = renewal + 1, expires_us = p_expires, skew_us = coalesce(p_skew, skew_us),
+        now_us = CASE WHEN abs(v_now - now_us) < 1000000 THEN now_us ELSE v_now END, turn = pawl_turn()
+    WHERE ctid = v_row RETURNING now_us INTO v_seen;
+    RETURN v_seen = v_now;
 END $$;
 
--- One line each: D dead, X the gate is shut, R the version of limits, F earliest expiry of another node that holds leases, L lapsed (node renewal proven), C cancels (id fence).
-CREATE FUNCTION pawl_news(p_boot int8, p_node int4) RETURNS text LANGUAGE plpgsql AS $$
+-- One line each: D dead, X the gate is shut, R the version of limits, C cancels (id fence); of others F earliest expiry of one that holds
+-- leases, L lapsed (node renewal proven).
+CREATE FUNCTION pawl_news(p_boot int8, p_node int4, p_others bool) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     v_text text;
     v_first int8;
     v_lapsed text;
 BEGIN
-    SELECT min(greatest(h.expires_us - p_boot, 0)) FILTER (WHERE n.alive = 1),
-        string_agg('L ' || h.node || ' ' || h.renewal || ' ' || (n.alive <> 1 OR n.gone)::int4 || E'\n', '' ORDER BY h.node)
-            FILTER (WHERE h.expires_us <= p_boot OR n.alive <> 1 OR n.gone)
-    INTO v_first, v_lapsed
-    FROM (SELECT node, max(expires_us) AS expires_us, sum(renewal) AS renewal FROM pawl_lane WHERE node <> p_node
-          GROUP BY node HAVING sum(leases) > 0) h JOIN pawl_node n ON n.id = h.node;
-    v_text := 'D ' || (NOT EXISTS (SELECT FROM pawl_node WHERE id = p_node AND alive = 1))::int4 || E'\nF ' || coalesce(v_first, -1) || E'\n'
-        || (SELECT CASE WHEN mode >= 2 THEN E'X 1\n' ELSE '' END || CASE WHEN limits > 0 THEN 'R ' || limits || E'\n' ELSE '' END FROM pawl_gate);
-    RETURN v_text || coalesce(v_lapsed, '') || coalesce(
+    v_text := 'D ' || (NOT EXISTS (SELECT FROM pawl_node WHERE id = p_node AND alive = 1))::int4 || E'\n'
+        || (SELECT CASE WHEN mode >= 2 THEN E'X 1\n' ELSE '' END || CASE WHEN limits > 0 THEN 'R ' || limits || E'\n' ELSE '' END
+            FROM pawl_gate) || coalesce(
         (SELECT string_agg('C ' || c.id || ' ' || c.fence || E'\n', '')
          FROM (SELECT id, fence FROM pawl_leased WHERE node = p_node AND cancel_asked ORDER BY id LIMIT 256) c), '');
+    IF NOT p_others THEN RETURN v_text; END IF;
+    SELECT min(greatest(h.expires_us - p_boot, 0)) FILTER (WHERE n.alive = 1),
+        string_agg('L ' || n.id || ' ' || h.renewal || ' ' || (n.alive <> 1 OR n.gone)::int4 || E'\n', '' ORDER BY n.id)
+            FILTER (WHERE h.expires_us <= p_boot OR n.alive <> 1 OR n.gone)
+    INTO v_first, v_lapsed
+    FROM pawl_node n, LATERAL (SELECT max(l.expires_us) AS expires_us, sum(l.renewal) AS renewal FROM pawl_lanes_of(n.id) l
+                               HAVING sum(l.leases) > 0) h
+    WHERE n.id <> p_node AND n.alive >= 0;
+    RETURN v_text || 'F ' || coalesce(v_first, -1) || E'\n' || coalesce(v_lapsed, '');
 END $$;
 
 CREATE FUNCTION pawl_renew(p_clock int8[], p_wait_ms int4, p_node int4, p_wall int8, OUT now_us int8, OUT held int8, OUT news text)
@@ -65,8 +71,8 @@ BEGIN
         WITH d AS (DELETE FROM pawl_lane WHERE node = p_node AND lane < -1000 RETURNING leases) SELECT sum(leases) INTO v_ended FROM d;
         v_did := pawl_beat(p_node, -2, coalesce(v_ended, 0), v_boot + v_lease_us, p_wall - now_us);
     END IF;
-    held := (SELECT coalesce(sum(leases), 0) FROM pawl_lane WHERE node = p_node);
-    news := pawl_news(v_boot, p_node);
+    held := (SELECT coalesce(sum(leases), 0) FROM pawl_lanes_of(p_node));
+    news := pawl_news(v_boot, p_node, true);
 END $$;
 
 -- ---- birth and death --------------------------------------------------------------------------------------------------------------
@@ -278,7 +284,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- A row of the answer is a task (want > 0), or the last one, which has only news: what pawl_news says, and besides
+-- A row of the answer is a task (want > 0), or the last one, which has only news: what pawl_news says (of others, while tasks are claimed
+-- one after another, every second), and besides
 --   N now_us        W want paused more next_due_us (0: none)        V want lane run_at_us (where to go on)        S: see pawl_slots_told
 CREATE FUNCTION pawl_claim(p_clock int8[], p_wait_ms int4, p_until int8, p_node int4, p_seen bool, p_queue int4[], p_free int4[],
                            p_prefetch int4[], p_solo bool[], p_any bool[], t_want int4[], t_type int4[],
@@ -303,6 +310,7 @@ DECLARE
     v_next int8[] := '{}';
     v_gots int4[] := '{}';
     v_solo bool := false;
+    v_others bool := true;
     v_types int4[];
     w int4[] := '{}';
     l int8[] := '{}';
@@ -408,13 +416,13 @@ BEGIN
         END LOOP;
         v_text := v_text || pawl_slots_told(g_id, l);
         IF v_got < cardinality(g_id) THEN PERFORM pawl_lose(v_now, p_node, g_id); END IF;
-        v_did := pawl_beat(p_node, -1, v_got, v_boot + v_lease_us, NULL);
+        v_others := pawl_beat(p_node, -1, v_got, v_boot + v_lease_us, NULL) OR p_clock IS NOT NULL;
     ELSIF p_seen THEN -- behind a proxy: this shows that the node lives
         SELECT n.lease_us INTO v_lease_us FROM pawl_node n WHERE n.id = p_node AND n.alive = 1 FOR SHARE;
         IF FOUND THEN v_did := pawl_beat(p_node, -1, 0, v_boot + v_lease_us, NULL); END IF;
     END IF;
     v_did := pawl_check_until(p_until);
-    v_text := v_text || 'N ' || v_now || E'\n' || pawl_news(v_boot, p_node);
+    v_text := v_text || 'N ' || v_now || E'\n' || pawl_news(v_boot, p_node, v_others);
     FOR i IN 1..v_count LOOP
         v_text := v_text || 'W ' || i || ' ' || v_paused[i]::int4 || ' ' || v_more[i]::int4 || ' ' || v_next[i] || E'\n';
     END LOOP;

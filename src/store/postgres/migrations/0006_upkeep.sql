@@ -48,7 +48,7 @@ BEGIN
     WITH d AS (DELETE FROM pawl_count WHERE (node = 0 AND lane <> 0) OR node = ANY (p_nodes) RETURNING *)
     INSERT INTO pawl_count AS c (node, lane, queue_id, waiting, pending, leased, failed)
     SELECT 0, 0, queue_id, sum(waiting), sum(pending), sum(leased), sum(failed) FROM d GROUP BY queue_id
-    ON CONFLICT (node, lane, queue_id) DO UPDATE SET waiting = c.waiting + excluded.waiting, pending = c.pending + excluded.pending,
+    ON CONFLICT (node, lane, queue_id, turn) DO UPDATE SET waiting = c.waiting + excluded.waiting, pending = c.pending + excluded.pending,
         leased = c.leased + excluded.leased, failed = c.failed + excluded.failed;
     WITH d AS (DELETE FROM pawl_born WHERE (node, lane) <> (0, 0) AND (node = 0 OR node = ANY (p_nodes) OR hour < p_now / 3600000000 - 1)
                RETURNING *)
@@ -59,7 +59,7 @@ BEGIN
     INSERT INTO pawl_rollup AS r (minute, node, lane, queue_id, type_id, outcome, count, wait, run)
     SELECT minute, 0, 0, queue_id, type_id, outcome, sum(count), pawl_histogram_total(wait), pawl_histogram_total(run)
     FROM d GROUP BY minute, queue_id, type_id, outcome
-    ON CONFLICT (minute, node, lane, queue_id, type_id, outcome) DO UPDATE SET count = r.count + excluded.count,
+    ON CONFLICT (minute, node, lane, queue_id, type_id, outcome, turn) DO UPDATE SET count = r.count + excluded.count,
         wait = pawl_histogram_sum(r.wait, excluded.wait), run = pawl_histogram_sum(r.run, excluded.run);
 END $$;
 

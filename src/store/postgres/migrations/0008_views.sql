@@ -13,7 +13,8 @@ SELECT b.id, CASE WHEN l.id IS NOT NULL THEN 3::int2 ELSE coalesce(v.state, e.st
     coalesce(l.progress, e.progress) AS progress, coalesce(l.progress_text, e.progress_text) AS progress_text,
     CASE WHEN e.id IS NOT NULL THEN e.code ELSE a.code END AS code, CASE WHEN e.id IS NOT NULL THEN e.error ELSE a.error END AS error,
     e.reason, e.result_type, e.result_ref, e.retried_as, e.resolved_us, e.resolved_by, e.note, n.alive AS node_alive,
-    (SELECT max(h.expires_us) FROM pawl_lane h WHERE h.node = l.node) AS expires_us, e.outcome, e.run_us, e.log_lines, b.born,
+    CASE WHEN l.id IS NOT NULL THEN (SELECT max(h.expires_us) FROM pawl_lanes_of(l.node) h) END AS expires_us, e.outcome, e.run_us,
+    e.log_lines, b.born,
     coalesce(l.level, b.level) AS level, e.level AS end_level, e.flags, coalesce(l.leased_us, e.leased_us, b.created_us) AS leased_us,
     b.payload, e.result
 FROM pawl_body b

@@ -272,7 +272,7 @@ BEGIN
         INSERT INTO pawl_queue (queue_id) VALUES (r.queue) ON CONFLICT DO NOTHING;
         INSERT INTO pawl_count AS c (node, lane, queue_id, waiting, pending, failed)
         VALUES (0, CASE WHEN p_move IS NULL THEN nextval('pawl_slot') ELSE 0 END, r.queue, r.waiting, r.pending, r.failed)
-        ON CONFLICT (node, lane, queue_id) DO UPDATE SET waiting = c.waiting + r.waiting, pending = c.pending + r.pending,
+        ON CONFLICT (node, lane, queue_id, turn) DO UPDATE SET waiting = c.waiting + r.waiting, pending = c.pending + r.pending,
             failed = c.failed + r.failed;
     END LOOP;
     FOR r IN SELECT min(u.created) AS created, min(u.id) AS min_id, max(u.id) AS max_id FROM unnest(t_id, t_created) u (id, created)
@@ -349,8 +349,8 @@ BEGIN
     INSERT INTO pawl_rollup (minute, node, lane, queue_id, type_id, outcome, count, wait, run)
     SELECT u.minute, 0, 0, u.queue, u.type, u.outcome, u.count, pawl_histogram_read(u.wait), pawl_histogram_read(u.run)
     FROM unnest(p_minute, p_queue, p_type, p_outcome, p_count, p_wait, p_run) u (minute, queue, type, outcome, count, wait, run)
-    ON CONFLICT (minute, node, lane, queue_id, type_id, outcome) DO UPDATE SET count = excluded.count, wait = excluded.wait,
-        run = excluded.run;
+    ON CONFLICT (minute, node, lane, queue_id, type_id, outcome, turn) DO UPDATE SET count = excluded.count,
+        wait = excluded.wait, run = excluded.run;
     RETURN true;
 END $$;
 
