@@ -304,15 +304,6 @@ static void *run_batch(void *arg)
     return NULL;
 }
 
-static void await_wait(void)
-{
-    while (!my_bed_int(
-        s.race.my,
-        "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = '%s' AND INFO LIKE 'INSERT INTO%%pawl_budget%%'",
-        s.race.database)) {}
-    while (!my_bed_int(s.race.my, "SELECT COUNT(*) FROM information_schema.INNODB_LOCK_WAITS")) {}
-}
-
 static int64_t deadlocks(void)
 {
     return my_bed_int(s.race.my,
@@ -338,7 +329,7 @@ static void a_deadlock_is_tried_again(void **state)
     b.ops[0] = insert_op(&bodies[0], "k", true);
     b.ops[1] = insert_op(&bodies[1], "l", true);
     assert_int_equal(pthread_create(&b.thread, NULL, run_batch, &b), 0);
-    await_wait();
+    race_await_lock(&s.race);
     my_bed_exec(other, "SELECT * FROM pawl_budget WHERE type_id = %lld AND rate_key = 'k' FOR UPDATE", type);
     my_bed_exec(other, "COMMIT; DROP TABLE heavy");
     pthread_join(b.thread, NULL);
