@@ -343,6 +343,28 @@ static void a_deadlock_is_tried_again(void **state)
     race_check(&s.race);
 }
 
+/* It takes no slot, and the budget is not locked while it is open. */
+static void the_programs_own_transaction(void **state)
+{
+    (void)state;
+    answer a = {0};
+    pawl_body body;
+    pawl_error err;
+    pawl_arena *arena = arena_new(alloc_default(), 0);
+    set_scene();
+    my_bed_exec(s.race.my, "BEGIN");
+    pawl_op op = insert_op(&body, "k", false);
+    assert_int_equal(s.race.quick->type->tx_apply(s.race.quick, s.race.my, &op, 1, arena, &err), PAWL_OK);
+    born(s.race.quick, s.h, 4, 1, &a);
+    assert_int_equal(a.slot_us, s.start_us + 3 * S);
+    my_bed_exec(s.race.my, "COMMIT");
+    assert_int_equal(my_bed_int(s.race.my, "SELECT run_at_us FROM pawl_live WHERE id = %lld", (long long)body.id),
+                     s.race.clock.now_us);
+    assert_int_equal(my_bed_int(s.race.my, "SELECT COUNT(*) FROM pawl_slotted WHERE task_id = %lld", (long long)body.id), 0);
+    race_check(&s.race);
+    arena_free(arena);
+}
+
 /* ---- a backlog ----------------------------------------------------------------------------------------------------------- */
 
 static void fill(int count, const char *key)
@@ -437,9 +459,9 @@ static int tear_down(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {cmocka_unit_test(the_first_commits), cmocka_unit_test(the_first_is_killed),
-                                              cmocka_unit_test(a_deadlock_is_tried_again),
-                                              cmocka_unit_test(a_backlog_leaves_the_way)};
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_commits), cmocka_unit_test(the_first_is_killed), cmocka_unit_test(a_deadlock_is_tried_again),
+        cmocka_unit_test(the_programs_own_transaction), cmocka_unit_test(a_backlog_leaves_the_way)};
     if (!my_bed_there()) return BED_SKIP;
     return cmocka_run_group_tests_name("limits", tests, set_up, tear_down);
 }
