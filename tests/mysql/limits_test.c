@@ -304,15 +304,6 @@ static void *run_batch(void *arg)
     return NULL;
 }
 
-static void await_wait(void)
-{
-    while (!my_bed_int(
-        s.race.my,
-        "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = '%s' AND INFO LIKE 'INSERT INTO%%pawl_budget%%'",
-        s.race.database)) {}
-    while (!my_bed_int(s.race.my, "SELECT COUNT(*) FROM information_schema.INNODB_LOCK_WAITS")) {}
-}
-
 static int64_t deadlocks(void)
 {
     return my_bed_int(s.race.my,
@@ -338,7 +329,7 @@ static void a_deadlock_is_tried_again(void **state)
     b.ops[0] = insert_op(&bodies[0], "k", true);
     b.ops[1] = insert_op(&bodies[1], "l", true);
     assert_int_equal(pthread_create(&b.thread, NULL, run_batch, &b), 0);
-    await_wait();
+    race_await_lock(&s.race);
     my_bed_exec(other, "SELECT * FROM pawl_budget WHERE type_id = %lld AND rate_key = 'k' FOR UPDATE", type);
     my_bed_exec(other, "COMMIT; DROP TABLE heavy");
     pthread_join(b.thread, NULL);
@@ -350,6 +341,28 @@ static void a_deadlock_is_tried_again(void **state)
     reserve(s.race.quick, s.r, s.b, s.b_fence, PAWL_MINUTE, &a);
     assert_int_equal(a.slot_us, s.start_us + 4 * S);
     race_check(&s.race);
+}
+
+/* It takes no slot, and the budget is not locked while it is open. */
+static void the_programs_own_transaction(void **state)
+{
+    (void)state;
+    answer a = {0};
+    pawl_body body;
+    pawl_error err;
+    pawl_arena *arena = arena_new(alloc_default(), 0);
+    set_scene();
+    my_bed_exec(s.race.my, "BEGIN");
+    pawl_op op = insert_op(&body, "k", false);
+    assert_int_equal(s.race.quick->type->tx_apply(s.race.quick, s.race.my, &op, 1, arena, &err), PAWL_OK);
+    born(s.race.quick, s.h, 4, 1, &a);
+    assert_int_equal(a.slot_us, s.start_us + 3 * S);
+    my_bed_exec(s.race.my, "COMMIT");
+    assert_int_equal(my_bed_int(s.race.my, "SELECT run_at_us FROM pawl_live WHERE id = %lld", (long long)body.id),
+                     s.race.clock.now_us);
+    assert_int_equal(my_bed_int(s.race.my, "SELECT COUNT(*) FROM pawl_slotted WHERE task_id = %lld", (long long)body.id), 0);
+    race_check(&s.race);
+    arena_free(arena);
 }
 
 /* ---- a backlog ----------------------------------------------------------------------------------------------------------- */
@@ -446,9 +459,9 @@ static int tear_down(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {cmocka_unit_test(the_first_commits), cmocka_unit_test(the_first_is_killed),
-                                              cmocka_unit_test(a_deadlock_is_tried_again),
-                                              cmocka_unit_test(a_backlog_leaves_the_way)};
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_commits), cmocka_unit_test(the_first_is_killed), cmocka_unit_test(a_deadlock_is_tried_again),
+        cmocka_unit_test(the_programs_own_transaction), cmocka_unit_test(a_backlog_leaves_the_way)};
     if (!my_bed_there()) return BED_SKIP;
     return cmocka_run_group_tests_name("limits", tests, set_up, tear_down);
 }

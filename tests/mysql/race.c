@@ -162,19 +162,32 @@ static void await_first(const race *race, const running *r)
     while (!done(r) && !held_session(race)) {}
 }
 
-/* Until the second one is done, or waits for a lock. INNODB_TRX shows what it showed last to those who ask more often than ten times a
- * second. */
+static bool quick_waits(const race *race)
+{
+    return my_bed_int(race->my,
+                      "SELECT COUNT(*) FROM information_schema.INNODB_TRX t JOIN information_schema.PROCESSLIST p "
+                      "ON p.ID = t.trx_mysql_thread_id WHERE p.USER = 'pawl_quick_%d' AND t.trx_state = 'LOCK WAIT'",
+                      (int)getpid());
+}
+
+/* INNODB_TRX shows what it showed last to those who ask more often than ten times a second. NULL: only the time ends it. */
+static void pause_looking(const race *race, const running *r)
+{
+    for (int64_t until_us = mono_us() + 110 * PAWL_MILLISECOND; !(r && done(r)) && mono_us() < until_us;)
+        my_bed_int(race->my, "SELECT 1");
+}
+
+/* Until the second one is done, or waits for a lock. */
 static void await_second(const race *race, const running *r)
 {
-    for (bool waits = false; !waits && !done(r);) {
-        for (int64_t until_us = mono_us() + 110 * PAWL_MILLISECOND; !done(r) && mono_us() < until_us;)
-            my_bed_int(race->my, "SELECT 1");
-        waits =
-            !done(r) && my_bed_int(race->my,
-                                   "SELECT COUNT(*) FROM information_schema.INNODB_TRX t JOIN information_schema.PROCESSLIST p "
-                                   "ON p.ID = t.trx_mysql_thread_id WHERE p.USER = 'pawl_quick_%d' AND t.trx_state = 'LOCK WAIT'",
-                                   (int)getpid());
-    }
+    do pause_looking(race, r);
+    while (!done(r) && !quick_waits(race));
+}
+
+void race_await_lock(const race *r)
+{
+    do pause_looking(r, NULL);
+    while (!quick_waits(r));
 }
 
 static void kill_first(const race *race)

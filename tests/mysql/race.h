@@ -21,6 +21,7 @@ typedef void (*race_call)(pawl_store *store, void *answer);
 void race_open(race *r, const char *what);
 void race_close(race *r);
 void race_meet(race *r, race_call first, void *first_answer, race_call second, void *second_answer, bool kill);
+void race_await_lock(const race *r);                                       /* until a call on the quick handle waits for one */
 void race_check_nothing(const race *r, const char *what, const char *sql); /* that finds what must not be */
 void race_check(const race *r);                                            /* everything that is stored fits together */
 
