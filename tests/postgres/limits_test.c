@@ -296,6 +296,48 @@ static void an_idle_budget_goes(void **state)
     }
 }
 
+/* Those that are due of a key without budget are not leased one by one: some that ask in vain take the others along. */
+static void a_flood_is_moved_along(void **state)
+{
+    enum { FLOOD = 300, ASK = 10 };
+    answer a = {0};
+    pawl_body body;
+    pawl_op ops[ASK] = {0}, *each[ASK];
+    pawl_claimed tasks[ASK];
+    pawl_want want = {.queue = "q", .free = ASK, .any_type = true};
+    pawl_arena *arena = arena_new(alloc_default(), 0);
+    (void)state;
+    set_scene();
+    bed_exec(s.m.pg, "DELETE FROM pawl_live; DELETE FROM pawl_slotted");
+    for (int i = 0; i < FLOOD; i++) {
+        pawl_op op = insert_op(&body, NULL, i == FLOOD / 2 ? "other" : "k", false);
+        op.u.insert.delay_us = 1000; /* due later, so it takes nothing now */
+        apply(s.m.quick, 0, &op, &a);
+    }
+    s.m.clock.now_us += 1000;
+    pawl_claim call = {.node = s.h, .wants = &want, .wants_count = 1, .allocator = alloc_default(), .tasks = tasks};
+    assert_int_equal(s.m.quick->type->claim(s.m.quick, &call, arena, NULL), PAWL_OK);
+    assert_int_equal(call.tasks_count, ASK);
+    for (int i = 0; i < ASK; i++) {
+        ops[i] = (pawl_op){.kind = PAWL_OP_RESERVE, .id = tasks[i].body->id, .fence = tasks[i].fence, .audit = PAWL_AUDIT_FULL};
+        each[i] = &ops[i];
+        pawl_body_free(alloc_default(), tasks[i].body);
+    }
+    pawl_batch batch = {.node = s.h, .lane = 1000, .number = 1, .ops = each, .count = ASK};
+    assert_int_equal(s.m.quick->type->apply(s.m.quick, &batch, arena, NULL), PAWL_OK);
+    arena_free(arena);
+    for (int i = 0; i < ASK; i++) assert_int_equal(ops[i].result, PAWL_OP_MOVED);
+    assert_int_equal(bed_int(s.m.pg, "SELECT count(*) FROM pawl_slotted"), FLOOD - 1);
+    assert_int_equal(
+        bed_int(s.m.pg, "SELECT count(DISTINCT run_at_us) FROM pawl_live WHERE run_at_us > %lld", (long long)s.m.clock.now_us),
+        FLOOD - 1);
+    assert_int_equal(bed_int(s.m.pg, "SELECT count(*) FROM pawl_live WHERE run_at_us <= %lld", (long long)s.m.clock.now_us), 1);
+    int64_t first_us =
+        bed_int(s.m.pg, "SELECT min(run_at_us) FROM pawl_live WHERE run_at_us > %lld", (long long)s.m.clock.now_us);
+    assert_int_equal(bed_int(s.m.pg, "SELECT max(run_at_us) FROM pawl_live"), first_us + (FLOOD - 2) * S);
+    assert_int_equal(bed_int(s.m.pg, "SELECT tat_us FROM pawl_budget WHERE key = 'k'"), first_us + (FLOOD - 2 + BURST) * S);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -314,7 +356,7 @@ static int tear_down(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(the_first_commits), cmocka_unit_test(the_first_is_killed),
-                                              cmocka_unit_test(an_idle_budget_goes)};
+                                              cmocka_unit_test(an_idle_budget_goes), cmocka_unit_test(a_flood_is_moved_along)};
     if (!bed_there(false)) return BED_SKIP;
     return cmocka_run_group_tests_name("limits", tests, set_up, tear_down);
 }
