@@ -214,6 +214,7 @@ static bool apply_op(work *w, int at)
     case PAWL_OP_ACK: my_apply_ack(w, o->op); break;
     case PAWL_OP_QUEUE: my_apply_queue(w, o); break;
     case PAWL_OP_RESERVE:
+    case PAWL_OP_BOUND:
     case PAWL_OP_LIMIT: break; /* refused by flat.c */
     }
     return true;
