@@ -191,14 +191,18 @@ static int wants_of(mem *m, const pawl_body *body, want out[WANTS])
     return count;
 }
 
+/* With those of bounds that the batch under way may put. */
 bool mem_spots_make(mem *m, const pawl_body *body)
 {
     char room[LIMIT_KEY_ROOM];
-    want w[WANTS];
-    for (int i = 0, count = wants_of(m, body, w); i < count; i++) {
-        int scope = w[i].bound->id.scope;
-        pawl_bytes key = scope == PAWL_SCOPE_KEYS ? limit_key(body->rate_key, room) : (pawl_bytes){0};
-        if (!w[i].spot && !spot_get(m, scope, w[i].bound->id.name, key)) return false;
+    pawl_bytes key = body->rate_key.len ? limit_key(body->rate_key, room) : (pawl_bytes){0};
+    if (m->bounds_in_force == 0 && m->bounding == 0) return true;
+    for (int scope = PAWL_SCOPE_QUEUE; scope <= PAWL_SCOPE_KEYS; scope++) {
+        const char *name = scope == PAWL_SCOPE_QUEUE ? body->queue : body->type;
+        pawl_bytes of = scope == PAWL_SCOPE_KEYS ? key : (pawl_bytes){0};
+        bool needed = m->bounding > 0 || bound_of(m, scope, name, of);
+        if (scope == PAWL_SCOPE_KEYS && key.len == 0) continue;
+        if (needed && !spot_get(m, scope, name, of)) return false;
     }
     return true;
 }
@@ -277,7 +281,6 @@ void mem_line_up(mem *m, mem_task *t, int64_t now_us)
     want w[WANTS];
     for (int i = 0, count = wants_of(m, t->body, w); i < count && !t->blocked; i++) {
         bool room = has_room(m, t, &w[i]);
-        if (!w[i].spot) continue; /* its bound is newer than the operation */
         if (!room && (w[i].bound->ordered || t->run_at_us <= now_us)) block(m, t, &w[i], now_us);
         else if (w[i].bound->ordered && !holds(m, t, w[i].spot)) take(m, t, w[i].spot);
     }
@@ -289,10 +292,11 @@ static void touch_wanted(mem *m, const mem_task *t)
     for (int i = 0, count = wants_of(m, t->body, w); i < count; i++) touch(m, w[i].spot);
 }
 
+/* Several have a place only if they were leased when the bound was put. */
 static bool is_kept(const mem *m, const mem_spot *s)
 {
     const mem_bound *b = bound_of_spot(m, s);
-    return b && b->ordered && !CANARY(ORDER_LET_GO);
+    return b && b->ordered && s->taken == 1 && !CANARY(ORDER_LET_GO);
 }
 
 /* Its lease is over: it keeps what an ordered bound gave it until it ends. */

@@ -317,6 +317,9 @@ static void drop(tx *t, spot *s, int64_t number)
     s->touched = true;
 }
 
+/* Several have a place only if they were leased when the bound was put. */
+static bool is_kept(const spot *s) { return s->ordered && s->most > 0 && s->taken == 1; }
+
 void places_leave(tx *t, pawl_id id, bool ends)
 {
     int64_t spots[WANTS * 2], numbers[WANTS * 2];
@@ -330,7 +333,7 @@ void places_leave(tx *t, pawl_id id, bool ends)
     query_end(&q);
     for (int i = 0; i < count && !t->c->rc; i++) {
         spot *s = spot_by_id(t, spots[i]);
-        if (s && (ends || !(s->ordered && s->most > 0) || CANARY(ORDER_LET_GO))) drop(t, s, numbers[i]);
+        if (s && (ends || !is_kept(s) || CANARY(ORDER_LET_GO))) drop(t, s, numbers[i]);
     }
 }
 
@@ -527,7 +530,7 @@ static bool settle(tx *t, const pawl_op *op, int64_t name_id, pawl_bytes own, in
     while (!t->c->rc && !more && query_row(&q)) {
         spot *s = spot_by_id(t, get_int(&q));
         if (!s || (own.len > 0 && (s->key.len != own.len || memcmp(s->key.data, own.data, own.len) != 0))) continue;
-        if (!(s->ordered && s->most > 0)) drop_pending_holders(t, s);
+        if (!is_kept(s)) drop_pending_holders(t, s);
         int count = offer(t, s, most);
         s->touched = s->taken == 0;
         most -= count;
