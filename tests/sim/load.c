@@ -138,7 +138,7 @@ static void submit(sim_node *n, const int *asks, int count)
     list_append(&n->requests, &r->link);
     s->open_requests++;
     const ask *a = &s->asks[asks[0]];
-    static const char *const kinds[] = {"", "insert", "", "", "", "", "cancel", "retry", "ack", "queue", "", "limit"};
+    static const char *const kinds[] = {"", "insert", "", "", "", "", "cancel", "retry", "ack", "queue", "", "limit", "bound"};
     NOTE(s, n, "ask %d: %s %t (%d in all)%s%s", asks[0], TEXT(kinds[a->kind]), a->id, count, TEXT(a->pause ? " pause" : ""),
          TEXT(a->kind == PAWL_OP_INSERT && s->items[a->item].poison ? " poison" : ""));
     if (chance(s, s->plan.give_ups)) sim_at(s, spread(s, s->plan.latency_us * 2), n, give_up, r, 0);
