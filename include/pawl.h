@@ -294,6 +294,22 @@ typedef struct pawl_limiter {
 } pawl_limiter;
 
 /* ---------------------------------------------------------------------------------------------------------------------------
+ * Concurrency limits, and tenants that take turns
+ *
+ * A limit lets so many tasks run at a time, on all nodes together: of a queue, of a type, or of each rate key of a type. A task that runs
+ * has a place of every limit it is under; one that finds none free is blocked: it holds no worker and is not looked at again until
+ * a place is free, and then starts at once. Whatever ends a run frees its places, the death of its node too.
+ *
+ * Like rate limits they are kept in the store: those of handlers and queues are stored when the engine starts, the newest wins.
+ */
+typedef enum pawl_scope {
+    PAWL_SCOPE_QUEUE = 1, /* all tasks of a queue */
+    PAWL_SCOPE_TYPE,      /* all tasks of a type */
+    PAWL_SCOPE_KEYS,      /* tasks of a type that have the same rate key */
+    PAWL_SCOPE_TENANTS    /* no limit: the tenants of a queue take turns, each so many tasks at a time as its weight says */
+} pawl_scope;
+
+/* ---------------------------------------------------------------------------------------------------------------------------
  * Open and close
  */
 /* What a dispatch into a full queue does. */
@@ -378,6 +394,8 @@ typedef struct pawl_queue_options {
     int max_attempts;
     int64_t timeout_us;
     pawl_retry_policy retry;
+    int concurrency; /* tasks of the queue that run at a time, on all nodes together; 0 = whatever is stored, or no limit */
+    bool fair;       /* tenants take turns among tasks of one priority, so that none waits behind the backlog of another */
 } pawl_queue_options;
 
 /* Defines a queue that this engine serves once started. `default` and `recurring` exist by themselves and can be redefined.
@@ -432,6 +450,10 @@ typedef struct pawl_handler {
      * as it is until the next call in the same thread. false: it has none to tell, which is logged, and the task is not limited. On any
      * thread: be quick, call nothing of pawl. */
     bool (*rate_key)(void *ctx, pawl_bytes payload, const char *tenant, pawl_bytes *key);
+    int concurrency;     /* tasks of the type that run at a time, on all nodes together; 0 = whatever is stored, or no limit */
+    int key_concurrency; /* the same for each rate key; of a task without one, nothing is asked */
+    bool ordered; /* key_concurrency 1: tasks of a key run in the order of their ids, each after the one before has ended for
+                            good; retries and delays hold up those behind */
     /* Hooks, on the worker's thread. They cannot change the outcome; what they return false for is logged. */
     bool (*on_started)(pawl_run *run, void *ctx);
     bool (*on_succeeded)(pawl_run *run, void *ctx);                 /* after the commit */
@@ -890,6 +912,47 @@ PAWL_API pawl_status pawl_set_limit(pawl *p, const char *type, pawl_bytes key, c
 /* Nothing of the key (key: none, of the type's keys without a limit of their own) starts until it is resumed. */
 PAWL_API pawl_status pawl_pause_limit(pawl *p, const char *type, pawl_bytes key, const char *by, pawl_error *err);
 PAWL_API pawl_status pawl_resume_limit(pawl *p, const char *type, pawl_bytes key, const char *by, pawl_error *err);
+
+/* ---------------------------------------------------------------------------------------------------------------------------
+ * Concurrency limits while running (see pawl_scope)
+ */
+typedef struct pawl_place_info {
+    pawl_scope scope;
+    const char *name; /* of the queue, or the type */
+    pawl_bytes key;   /* KEYS: the rate key; none: what holds for every key that has no limit of its own. TENANTS: the tenant */
+    int most;         /* tasks at a time; 0: no limit any more, but tasks hold places of it. TENANTS: its weight */
+    bool own;         /* stored for exactly this; else it is the limit of all keys of the type */
+    bool ordered;
+    int64_t taken;   /* places */
+    int64_t blocked; /* tasks that wait for one */
+    pawl_id holder;  /* who has had a place the longest; 0: nobody has one */
+} pawl_place_info;
+
+typedef struct pawl_place_filter {
+    pawl_scope scope; /* 0: any */
+    const char *name; /* NULL: any */
+    pawl_bytes key;   /* none: any */
+    pawl_id task;     /* not 0: only where this task is blocked */
+    bool blocked;     /* only where tasks are blocked */
+    int limit;        /* rows at most; 0 = 100, at most 1000 */
+    const char *cursor;
+} pawl_place_filter;
+
+typedef struct pawl_places {
+    size_t count;
+    const pawl_place_info *places; /* by scope, name and key */
+    const char *next;              /* NULL: there are no more */
+} pawl_places;
+
+PAWL_API pawl_status pawl_get_places(pawl *p, const pawl_place_filter *filter, pawl_places **out, pawl_error *err);
+PAWL_API void pawl_places_free(pawl_places *places);
+
+/* Lets `most` tasks of the scope run at a time; 0 takes the limit away. `key`: KEYS, the limit of that key alone; else none. `ordered`:
+ * KEYS with most 1. In force for all nodes at once: what runs goes on and is counted, whoever fits in now starts.
+ * TENANTS: `name` is a queue; with a tenant as key, `most` is its weight (0 = 1 again), without one 1 lets its tenants take turns
+ * and 0 no longer. */
+PAWL_API pawl_status pawl_set_concurrency(pawl *p, pawl_scope scope, const char *name, pawl_bytes key, int most, bool ordered,
+                                          const char *by, pawl_error *err);
 
 /* ---------------------------------------------------------------------------------------------------------------------------
  * Events

@@ -11,6 +11,7 @@
  *   lane      one stream of batches of one node; at most one batch of a lane is unanswered.
  *   receipt   (node, lane) -> number and results of the last batch applied.
  *   budget    that of one (type, rate key) under a rate limit. A slot of it is the right to start within [slot, slot + L).
+ *   spot      what a concurrency limit counts; a place of it is the right to be leased.
  *
  * ANSWERS. Every callback returns
  *   PAWL_OK           it happened, and is durable;
@@ -39,7 +40,33 @@
  * A pending task that has a slot has it at run_at. It is given back, if it is the budget's last, by whatever ends or replaces the task
  * before its time. A limit that changes, and a clock that steps back, begin a new epoch of the budget: slots of an older one are void.
  *
- * LOCK ORDER inside a batch, on every store: own life row, receipt, limits and budgets, keys, tasks by id, rollups, heartbeat.
+ * CONCURRENCY LIMITS. A bound (BOUND) says how many leases a queue, a type, or a rate key of a type may have at a time. What it counts
+ * is a spot: (scope, name, key); a bound of scope KEYS has a spot for each key, and one key may have a bound of its own, which counts more.
+ * A task is under up to three bounds, asked in the order QUEUE, TYPE, KEYS (that only if it has a rate key). Each lease of it has
+ * a place of each spot: a row (spot, number), unique, with the lowest number that is free. Never a count of leases.
+ *   - Places are taken in the transaction that grants the lease, all or none. An INSERT under any bound is never leased at birth, and a
+ *     claim grants such tasks only within `free`.
+ *   - They are freed in the transaction that ends the lease, however it ends: FINISH, RELEASE, RESERVE with MOVED, taken back, rescue.
+ *   - A due task that finds a spot full is blocked there: still PENDING, but outside what claims look at. An INSERT may see that, too.
+ *     Claims block what they meet, and go on to others.
+ *   - Whoever frees a place, or takes a task away that wanted one (CANCEL, an INSERT that is UPDATED, a claim that blocks it at its KEYS
+ *     spot), offers the free places of those spots in the same transaction: of each lane (queue, type, suspicion) as many of the blocked tasks,
+ *     by priority, run_at and id, are unblocked. A place so offered is free for anybody until a claim takes it. So no task is blocked
+ *     beside a free place unless others of its lane stand ready for it; and since all tasks of a lane are under the same bounds but
+ *     for KEYS, one that is blocked at a QUEUE or TYPE spot may stand for those behind it at its KEYS spot.
+ *   - `ordered` (KEYS, most 1): the place belongs to the task until it has ended for good. An INSERT takes it, if it is free, or is
+ *     blocked, due or not; when it is freed, the blocked one with the lowest id gets it and is unblocked, in the same transaction.
+ *   - A bound that is put takes places for the leases that are held by then, also more than it has. Lowered, it takes nothing
+ *     away: nobody gets a place until fewer are taken. Raised, or dropped, it offers what is free now, in pages (`move`).
+ *   - batch.unblocked and news.unblocked tell the node itself; others are woken as by any commit that concerns them.
+ * Whoever looks at a spot in order to write holds it locked: a task is blocked, unblocked, granted or ended under the locks of its spots.
+ *
+ * TENANTS. In a queue whose tenants take turns (BOUND, scope TENANTS) a claim goes, within one priority, from tenant to tenant, in a
+ * fixed order and from where the last claim ended, and takes from each as many tasks as its weight says, by run_at and id. What a tenant
+ * could not use is not saved up; what a claim had no room for is left to the next one. INSERTs are not leased at birth there.
+ *
+ * LOCK ORDER inside a batch, on every store: own life row, receipt, limits and budgets, spots by number, keys, tasks by id, rollups,
+ * heartbeat.
  */
 #ifndef PAWL_STORE_H
 #define PAWL_STORE_H
@@ -109,7 +136,8 @@ typedef enum pawl_op_kind {
     PAWL_OP_ACK,        /* a dead letter is acknowledged */
     PAWL_OP_QUEUE,      /* pause or resume a queue */
     PAWL_OP_RESERVE,    /* the lease's holder asks for a slot */
-    PAWL_OP_LIMIT       /* put or drop the rate limit of a type, or of one key of it */
+    PAWL_OP_LIMIT,      /* put or drop the rate limit of a type, or of one key of it */
+    PAWL_OP_BOUND       /* put or drop a concurrency limit, or say whether tenants take turns */
 } pawl_op_kind;
 
 typedef enum pawl_op_result {
@@ -230,6 +258,16 @@ typedef struct pawl_op {
             int move; /* and lets up to so many tasks with slots of the old limit ask anew at once; `more`: there are others */
             bool more;
         } limit;
+        struct {
+            pawl_scope scope;
+            const char *name; /* queue or type */
+            pawl_bytes key;   /* KEYS: none = every key of the type that has no bound of its own. TENANTS: none = the queue */
+            int most;         /* 0: no limit any more. TENANTS: the weight, or, of the queue, 1 = they take turns */
+            bool ordered;     /* KEYS, most 1 */
+            bool initial;     /* a node that starts tells its own: EXISTING if it is the one in force */
+            int move;         /* offers up to so many blocked tasks what is free now; `more`: there are others */
+            bool more;
+        } bound;
     } u;
 
     /* Answers. */
@@ -255,6 +293,8 @@ typedef struct pawl_batch {
     /* Answers. */
     int64_t store_now_us;
     bool node_dead; /* the node was declared dead: nothing was leased to it; the rest of the batch was applied */
+    bool
+        unblocked; /* tasks were unblocked: there may be something to claim. Also said if it is not known (the answer is a receipt) */
 } pawl_batch;
 
 /* ---- claims ---------------------------------------------------------------------------------------------------------------- */
@@ -271,6 +311,7 @@ typedef struct pawl_want {
     int got;
     bool paused;
     bool more;           /* more are due than were asked for */
+    bool fair;           /* its tenants take turns: what is claimed ahead would make them wait */
     int64_t next_due_us; /* the store's time at which the next one of these types falls due; 0: none is stored */
 } pawl_want;
 
@@ -314,6 +355,7 @@ typedef struct pawl_news {
     pawl_lease cancels[PAWL_CANCELS_MAX]; /* leases of this node whose cancel was asked */
     int cancels_count;
     int64_t limits_version; /* grows with every change of a limit; 0: there never was one */
+    bool unblocked;         /* claim: tasks were unblocked, in any queue */
 } pawl_news;
 
 typedef struct pawl_claim {
@@ -571,6 +613,7 @@ typedef enum pawl_query_kind {
     PAWL_QUERY_SETTINGS, /* -> text: "name=value ..." of what durability rests on */
     PAWL_QUERY_LIMITS,   /* limit_filter -> limits and their budgets, by type and key */
     PAWL_QUERY_ACTS,     /* before (0: none), limit -> acts, newest first */
+    PAWL_QUERY_PLACES,   /* place_filter -> bounds, and spots that have holders or blocked tasks, by scope, name and key */
     /* Only of stores that have set_gate and load: */
     PAWL_QUERY_GATE, /* -> gate */
     PAWL_QUERY_DUMP  /* dump -> its answers. Bounded by its limits, not in time */
@@ -597,6 +640,8 @@ typedef struct pawl_query {
     const pawl_limit_filter *limit_filter;
     pawl_limits *limits;
     pawl_acts *acts;
+    const pawl_place_filter *place_filter;
+    pawl_places *places;
     pawl_gate *gate;
     pawl_dump *dump; /* the caller's; its answers are from the arena */
 } pawl_query;
@@ -626,6 +671,7 @@ typedef struct pawl_store_type {
     bool blocking;      /* calls wait for a disk or a network: the engine makes them on threads of their own */
     bool durable;       /* what was answered OK survives the process */
     bool limits;        /* it keeps rate limits; else LIMIT and RESERVE are REFUSED and nothing is ever limited by it */
+    bool places;        /* it keeps concurrency limits and lets tenants take turns; else BOUND is REFUSED */
     int lanes;          /* batches that may be under way at once; at least 1 */
 
     /* Opens, creates or migrates. Before: nothing. After OK: every other callback may be called. */

@@ -9,7 +9,9 @@
 const char help_limits_list[] =
     "A limit lets so many tasks of a type start per period, for each rate key. Shown are the types\n"
     "that have one, and the keys that used it within the last hour or have one of their own. LEFT is\n"
-    "how many could start now, WAITING how many tasks have a slot ahead.\n"
+    "how many could start now, WAITING how many tasks have a slot ahead. Below them stand the limits\n"
+    "of how many run at a time: RUNNING now, BLOCKED for want of a place, and HOLDER, the task that has\n"
+    "had a place the longest.\n"
     "\n"
     "Examples\n"
     "  pawl limits list\n"
@@ -69,7 +71,7 @@ static void rate_text(const pawl_limit_info *l, char out[64])
     else snprintf(out, 64, "%d per %s", l->rate.permits, period);
 }
 
-static void json_key(json_writer *w, pawl_bytes key)
+void cli_json_key(json_writer *w, pawl_bytes key)
 {
     bool text = utf8_valid(key.data, key.len);
     jsonw_key(w, text ? "key" : "key_base64");
@@ -82,7 +84,7 @@ static void limit_json(json_writer *w, const pawl_limit_info *l)
 {
     jsonw_object(w);
     json_text(w, "type", l->type);
-    json_key(w, l->key);
+    cli_json_key(w, l->key);
     json_truth(w, "own", l->own);
     json_truth(w, "paused", l->paused);
     json_number(w, "permits", l->rate.permits);
@@ -98,7 +100,7 @@ static void limit_json(json_writer *w, const pawl_limit_info *l)
     jsonw_end_object(w);
 }
 
-static int limits_json(const cli *c, const pawl_limits *limits)
+static int limits_json(const cli *c, const pawl_limits *limits, const pawl_places *places)
 {
     answer a;
     cli_json_begin(c, &a);
@@ -108,6 +110,7 @@ static int limits_json(const cli *c, const pawl_limits *limits)
     for (size_t i = 0; i < limits->count; i++) limit_json(&a.w, &limits->limits[i]);
     jsonw_end_array(&a.w);
     json_text(&a.w, "next", limits->next);
+    places_json(&a.w, places);
     jsonw_end_object(&a.w);
     return cli_json_end(c, &a);
 }
@@ -149,23 +152,42 @@ static bool limits_table(const cli *c, const pawl_limits *limits)
     return table_print(&t, stdout);
 }
 
+/* Concurrency limits stand on the first page; a store that keeps none has none to show. */
+static pawl_status get_places(pawl *p, pawl_places **out, pawl_error *err)
+{
+    pawl_place_filter filter = {.name = type_name, .key = key_bytes(), .blocked = only_waiting, .limit = (int)page};
+    pawl_status status = cursor ? PAWL_UNSUPPORTED : pawl_get_places(p, &filter, out, err);
+    if (status == PAWL_UNSUPPORTED) *out = NULL;
+    return status == PAWL_UNSUPPORTED ? PAWL_OK : status;
+}
+
+static int show(cli *c, const pawl_limits *limits, const pawl_places *places)
+{
+    size_t others = places ? places->count : 0;
+    if (c->json) return limits_json(c, limits, places);
+    if (limits->count + others == 0) puts("no limits match");
+    if (limits->count > 0 && !limits_table(c, limits)) return cli_no_memory(c);
+    if (limits->next) printf("more: pawl limits list --cursor %s\n", limits->next);
+    if (limits->count > 0 && others > 0) puts("");
+    if (others > 0 && !places_table(c, places)) return cli_no_memory(c);
+    if (places && places->next) printf("and others: use --type, --key or --limit\n");
+    return 0;
+}
+
 int cmd_limits_list(cli *c)
 {
     pawl_error err;
-    pawl_limits *limits;
+    pawl_limits *limits = NULL;
+    pawl_places *places = NULL;
     int code = 0;
     pawl *p = cli_open_reading(c, &code);
     if (!p) return code;
     pawl_limit_filter filter = {
         .type = type_name, .key = key_bytes(), .waiting = only_waiting, .limit = (int)page, .cursor = cursor};
-    if (pawl_get_limits(p, &filter, &limits, &err)) code = cli_fail(c, &err);
-    else {
-        if (c->json) code = limits_json(c, limits);
-        else if (limits->count == 0) puts("no limits match");
-        else if (!limits_table(c, limits)) code = cli_no_memory(c);
-        else if (limits->next) printf("more: pawl limits list --cursor %s\n", limits->next);
-        pawl_limits_free(limits);
-    }
+    bool failed = pawl_get_limits(p, &filter, &limits, &err) || get_places(p, &places, &err);
+    code = failed ? cli_fail(c, &err) : show(c, limits, places);
+    pawl_limits_free(limits);
+    pawl_places_free(places);
     pawl_close(p);
     return code;
 }
@@ -194,7 +216,7 @@ static int done(cli *c, pawl *p, pawl_status status, const pawl_error *err, cons
         cli_json_begin(c, &a);
         jsonw_object(&a.w);
         json_text(&a.w, "type", c->args[0]);
-        json_key(&a.w, key_bytes());
+        cli_json_key(&a.w, key_bytes());
         json_text(&a.w, "done", what);
         jsonw_end_object(&a.w);
         return cli_json_end(c, &a);

@@ -80,6 +80,8 @@ static uint64_t other_lock(const pawl_op *op)
 {
     if (op->kind == PAWL_OP_INSERT && op->u.insert.body->key) return batch_key_hash(op->u.insert.body);
     if (op->kind == PAWL_OP_QUEUE) return hash_bytes(op->u.queue.queue, strlen(op->u.queue.queue), 2) | UINT64_C(1) << 63;
+    if (op->kind == PAWL_OP_BOUND)
+        return hash_bytes(op->u.bound.name, strlen(op->u.bound.name), 4 + 16 * (uint64_t)op->u.bound.scope) | UINT64_C(1) << 63;
     if (op->kind == PAWL_OP_LIMIT) return hash_bytes(op->u.limit.type, strlen(op->u.limit.type), 3) | UINT64_C(1) << 63;
     return 0;
 }
@@ -325,6 +327,7 @@ static void committed(core *c, lane *l)
         run_op_answered(c, t, l->call.sent_us, batch->store_now_us);
     }
     batch->count = 0;
+    if (batch->unblocked && !CANARY(UNBLOCKED_UNHEARD)) claim_stir(c);
     if (current && batch->node_dead) lease_node_dead(c);
 }
 

@@ -99,7 +99,7 @@ static void measure_prefetch(core *c, queue *q)
     if (elapsed < WINDOW_US) return;
     int64_t rate = (int64_t)q->window_runs * PREFETCH_US / elapsed;
     int grown = rate < q->capacity ? (int)rate : q->capacity;
-    q->prefetch = elapsed < PAWL_SECOND ? most(grown, q->prefetch / 2) : grown;
+    q->prefetch = q->fair ? 0 : elapsed < PAWL_SECOND ? most(grown, q->prefetch / 2) : grown;
     q->window_runs = 0;
     q->window_us = c->now.mono_us;
 }
@@ -256,6 +256,7 @@ static void want_answered(core *c, const pawl_want *w, queue *q, int64_t store_n
     bool stirred = q->stirred && !CANARY(STIR_IGNORED);
     q->stirred = false;
     if (w->paused) run_release_queue(c, q); /* claimed before the pause */
+    if ((q->fair = w->fair)) q->prefetch = 0;
     /* What more there is may be this node's own. */
     bool ours = q->caught_up && w->got > 0 && w->got < q->owed;
     q->caught_up = !stirred && !w->paused && (!w->more || ours);
@@ -328,6 +329,7 @@ void claim_answered(core *c)
     for (int i = 0; i < claim->wants_count; i++)
         want_answered(c, &claim->wants[i], &c->queues[c->want_queue[i]], claim->news.store_now_us);
     claim_news(c, &claim->news);
+    if (claim->news.unblocked) claim_stir(c);
     lease_look(c, &claim->news, false);
 }
 
@@ -358,7 +360,7 @@ void claim_news(core *c, const pawl_news *news)
     }
     if (c->limits_version >= 0 && news->limits_version > c->limits_version) {
         engine_event(c, PAWL_EVENT_LIMITS_CHANGED, NULL, 0, 0, news->limits_version, NULL);
-        engine_log(c, PAWL_INFO, "rate limits were changed, here or by others: see `pawl limits`");
+        engine_log(c, PAWL_INFO, "limits were changed, here or by others: see `pawl limits`");
     }
     c->limits_version = news->limits_version;
     gate_seen(c, news->closed);

@@ -188,6 +188,8 @@ pawl_status core_add_queue(core *c, const core_queue_config *config)
     if (q->depth_limit <= 0 && c->config.depth_is_capacity) q->depth_limit = q->capacity;
     q->full = config->full ? config->full : PAWL_FULL_WAIT;
     q->policy = config->policy;
+    q->concurrency = config->concurrency;
+    q->takes_turns = config->fair;
     q->due.kind = TIMER_DUE;
     claim_run_slow(q);
     return PAWL_OK;

@@ -80,6 +80,8 @@ typedef struct core_queue_config {
     int64_t depth_limit;
     pawl_full full;
     policy policy;
+    int concurrency; /* stored when it starts; 0: nothing is said */
+    bool fair;
 } core_queue_config;
 
 typedef struct core_limit { /* of starts; see pawl_handler */
@@ -88,6 +90,8 @@ typedef struct core_limit { /* of starts; see pawl_handler */
     const pawl_limiter *limiter;
     bool (*key)(void *ctx, pawl_bytes payload, const char *tenant, pawl_bytes *key);
     void *key_ctx;
+    int concurrency, key_concurrency; /* of the type, of each key: stored when it starts; 0: nothing is said */
+    bool ordered;
 } core_limit;
 
 typedef struct core_handler_config {

@@ -67,6 +67,9 @@ typedef struct queue {
     int surplus;     /* runs handed out beyond the workers: what these finish in SURPLUS_US */
     int at_once;     /* runs that one worker finishes in a quarter of that */
     int64_t mean_us; /* for that: of the last runs, in 1/16 us */
+    int concurrency; /* to be stored at the start; 0: nothing */
+    bool takes_turns;
+    bool fair; /* its tenants do, by the store's last word: nothing is claimed ahead */
 } queue;
 
 typedef struct handler {
@@ -317,6 +320,7 @@ typedef struct throttle_told { /* what the store says about a lease's slot */
 bool throttle_prepare(core *c);
 bool throttle_register(core *c); /* stores the handlers' limits before anything is claimed; false: no memory */
 void throttle_limit_stored(core *c, const pawl_op *op);
+void throttle_bound_stored(core *c, const pawl_op *op);
 void throttle_adopt(core *c, core_task *t, const throttle_told *told);
 bool throttle_admits(core *c, core_task *t); /* a worker is free: may it start? If not, it is parked, or on its way back */
 bool throttle_admits_started(core *c, core_task *t); /* the same, after its START */

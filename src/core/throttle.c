@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MOVE 2000                       /* blocked tasks that a limit of this program lets go on at once; others follow */
 #define NEAR_US PAWL_SECOND             /* slots farther away are left to the store */
 #define HASTE_US (5 * PAWL_MILLISECOND) /* what timers and workers take at most, mostly */
 #define WINDOW_US (30 * PAWL_SECOND)    /* one event per key in so long */
@@ -52,10 +53,55 @@ static bool is_shared(const handler *h)
     return h->limit.rate.permits > 0 && h->limit.scope == PAWL_RATE_SHARED && !h->limit.limiter;
 }
 
+static void put_limit(const handler *h, pawl_op *op)
+{
+    op->kind = PAWL_OP_LIMIT;
+    op->u.limit.type = h->type;
+    op->u.limit.rate = h->limit.rate;
+    op->u.limit.initial = true;
+}
+
+static void put_bound(pawl_op *op, pawl_scope scope, const char *name, int most, bool ordered)
+{
+    op->kind = PAWL_OP_BOUND;
+    op->u.bound.scope = scope;
+    op->u.bound.name = name;
+    op->u.bound.most = most;
+    op->u.bound.ordered = ordered;
+    op->u.bound.initial = true;
+    op->u.bound.move = MOVE;
+}
+
+/* What handlers and queues limit, as operations; how many. `ops` may be NULL. */
+static int list_limits(const core *c, pawl_op *ops)
+{
+    pawl_op none, *at = ops;
+    int count = 0;
+#define ADD(condition, put)             \
+    if (condition) {                    \
+        at = ops ? &ops[count] : &none; \
+        at->audit = PAWL_AUDIT_FULL;    \
+        put;                            \
+        count++;                        \
+    }
+    for (int i = 0; i < c->handlers_count; i++) {
+        const handler *h = &c->handlers[i];
+        ADD(is_shared(h), put_limit(h, at))
+        ADD(h->limit.concurrency > 0, put_bound(at, PAWL_SCOPE_TYPE, h->type, h->limit.concurrency, false))
+        ADD(h->limit.key_concurrency > 0, put_bound(at, PAWL_SCOPE_KEYS, h->type, h->limit.key_concurrency, h->limit.ordered))
+    }
+    for (int i = 0; i < c->queues_count; i++) {
+        const queue *q = &c->queues[i];
+        ADD(q->concurrency > 0, put_bound(at, PAWL_SCOPE_QUEUE, q->name, q->concurrency, false))
+        ADD(q->takes_turns, put_bound(at, PAWL_SCOPE_TENANTS, q->name, 1, false))
+    }
+#undef ADD
+    return count;
+}
+
 bool throttle_register(core *c)
 {
-    int count = 0;
-    for (int i = 0; i < c->handlers_count; i++) count += is_shared(&c->handlers[i]);
+    int count = list_limits(c, NULL);
     if (count == 0 || c->limits_untold > 0) return true;
     core_request *r = core_request_new(c, count);
     if (!r || !(r->locks = alloc_new(c->allocator, 2 * (size_t)count * sizeof *r->locks))) {
@@ -64,16 +110,7 @@ bool throttle_register(core *c)
     }
     r->own = true;
     r->answer.kind = CORE_ANSWER; /* nobody waits for an answer */
-    for (int i = 0; i < c->handlers_count; i++) {
-        const handler *h = &c->handlers[i];
-        if (!is_shared(h)) continue;
-        pawl_op *op = &r->ops[c->limits_untold++];
-        op->kind = PAWL_OP_LIMIT;
-        op->audit = PAWL_AUDIT_FULL;
-        op->u.limit.type = h->type;
-        op->u.limit.rate = h->limit.rate;
-        op->u.limit.initial = true;
-    }
+    c->limits_untold = list_limits(c, r->ops);
     request_gather(c, r);
     return true;
 }
@@ -86,6 +123,16 @@ void throttle_limit_stored(core *c, const pawl_op *op)
     if (op->result == PAWL_OP_UPDATED)
         engine_log(c, PAWL_WARN, "the rate limit of type '%s' was another one: that of this program's handler is in force now",
                    op->u.limit.type);
+}
+
+void throttle_bound_stored(core *c, const pawl_op *op)
+{
+    claim_stir(c); /* what was blocked may be ready */
+    if (!op->u.bound.initial) return;
+    c->limits_untold--;
+    if (op->result == PAWL_OP_UPDATED)
+        engine_log(c, PAWL_WARN, "the concurrency limit of '%s' was another one: that of this program is in force now",
+                   op->u.bound.name);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------------------------------------------- */

@@ -346,6 +346,21 @@ pawl_status pawl_resume_limit(pawl *p, const char *type, pawl_bytes key, const c
     LEAVE(p);
 }
 
+pawl_status pawl_get_places(pawl *p, const pawl_place_filter *filter, pawl_places **out, pawl_error *err)
+{
+    ENTER(p);
+    status = out ? places_get(rt, filter, out, err) : null("out", err);
+    LEAVE(p);
+}
+
+pawl_status pawl_set_concurrency(pawl *p, pawl_scope scope, const char *name, pawl_bytes key, int most, bool ordered,
+                                 const char *by, pawl_error *err)
+{
+    ENTER(p);
+    status = places_set(rt, scope, name, key, most, ordered, by, err);
+    LEAVE(p);
+}
+
 pawl_status pawl_get_health(pawl *p, pawl_health *out, pawl_error *err)
 {
     ENTER(p);

@@ -202,6 +202,8 @@ static pawl_status add_queue(runtime *rt, const pawl_queue_options *q, pawl_erro
                                 .capacity = q->capacity ? q->capacity : rt->options.capacity,
                                 .depth_limit = q->depth_limit,
                                 .full = q->full,
+                                .concurrency = q->concurrency,
+                                .fair = q->fair,
                                 .policy = {.max_attempts = q->max_attempts, .timeout_us = q->timeout_us, .retry = q->retry}};
     if (!keep_retry(rt, &config.policy.retry)) return no_memory(err);
     return core_add_queue(rt->core, &config) ? no_memory(err) : PAWL_OK;
@@ -214,6 +216,7 @@ static pawl_status check_queue(const pawl_queue_options *q, pawl_error *err)
     if (!status && q->workers > 0) status = in_range("workers", q->workers, WORKERS_MAX, err);
     if (!status) status = in_range("capacity", q->capacity, CAPACITY_MAX, err);
     if (!status) status = in_range("depth_limit", q->depth_limit, INT64_MAX / 2, err);
+    if (!status) status = places_valid("concurrency", q->concurrency, err);
     if (!status && ((int)q->full < PAWL_FULL_DEFAULT || q->full > PAWL_FULL_REJECT))
         status = err_set(err, PAWL_INVALID, "full %d is none of pawl_full", (int)q->full);
     if (!status && q->timeout_us > LONGEST_US) status = err_set(err, PAWL_INVALID, "the timeout is longer than a century");
@@ -226,7 +229,8 @@ pawl_status config_queue(runtime *rt, const pawl_queue_options *options, pawl_er
     pawl_status status = check_queue(options, err);
     if (status) return status;
     loop_enter(rt, -1);
-    status = atomic_load(&rt->frozen) ? frozen("queues", err) : add_queue(rt, options, err);
+    if (options->concurrency || options->fair) status = places_kept(rt, err);
+    if (!status) status = atomic_load(&rt->frozen) ? frozen("queues", err) : add_queue(rt, options, err);
     loop_leave(rt);
     return status;
 }
@@ -301,6 +305,17 @@ static pawl_status check_rate(const pawl_handler *h, pawl_error *err)
     return limits_check(&h->rate, h->type, err);
 }
 
+static pawl_status check_concurrency(const pawl_handler *h, pawl_error *err)
+{
+    pawl_status status = places_valid("concurrency", h->concurrency, err);
+    if (!status) status = places_valid("key_concurrency", h->key_concurrency, err);
+    if (!status && h->ordered && h->key_concurrency != 1)
+        status = err_set(err, PAWL_INVALID, "the handler of \"%s\" is ordered: set its key_concurrency to 1", h->type);
+    if (!status && (h->concurrency || h->key_concurrency) && strcmp(h->type, "*") == 0)
+        status = err_set(err, PAWL_INVALID, "the handler of \"*\" cannot have a concurrency limit: limits are per type");
+    return status;
+}
+
 static pawl_status check_handler(const pawl_handler *h, pawl_error *err)
 {
     if (!h) return err_set(err, PAWL_INVALID, "the handler is NULL");
@@ -309,6 +324,7 @@ static pawl_status check_handler(const pawl_handler *h, pawl_error *err)
     if (!status) status = valid_optional(h->queue, "queue", err);
     if (!status && h->timeout_us > LONGEST_US) status = err_set(err, PAWL_INVALID, "the timeout is longer than a century");
     if (!status) status = check_rate(h, err);
+    if (!status) status = check_concurrency(h, err);
     return status ? status : check_policy(h->max_attempts, h->audit, &h->retry, err);
 }
 
@@ -332,6 +348,9 @@ static pawl_status add_handler(runtime *rt, const pawl_handler *h, pawl_error *e
     config.limit = (core_limit){.rate = def->h.rate,
                                 .scope = def->h.rate_scope,
                                 .limiter = def->h.limiter,
+                                .concurrency = def->h.concurrency,
+                                .key_concurrency = def->h.key_concurrency,
+                                .ordered = def->h.ordered,
                                 .key = def->h.rate_key,
                                 .key_ctx = def->h.ctx};
     config.policy =
@@ -352,6 +371,7 @@ pawl_status config_handler(runtime *rt, const pawl_handler *handler, pawl_error 
     if (status) return status;
     loop_enter(rt, -1);
     if (handler->rate.permits && handler->rate_scope == PAWL_RATE_SHARED) status = limits_kept(rt, err);
+    if (!status && (handler->concurrency || handler->key_concurrency)) status = places_kept(rt, err);
     if (!status) status = atomic_load(&rt->frozen) ? frozen("handlers", err) : add_handler(rt, handler, err);
     loop_leave(rt);
     return status;

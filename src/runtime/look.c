@@ -63,6 +63,7 @@ void pawl_stats_free(pawl_stats *stats) { take_back(stats); }
 void pawl_nodes_free(pawl_nodes *nodes) { take_back(nodes); }
 void pawl_acts_free(pawl_acts *acts) { take_back(acts); }
 void pawl_limits_free(pawl_limits *limits) { take_back(limits); }
+void pawl_places_free(pawl_places *places) { take_back(places); }
 
 pawl_status look_read(runtime *rt, pawl_query *query, pawl_arena *arena, pawl_error *err)
 {
@@ -244,6 +245,14 @@ pawl_status look_limits(runtime *rt, const pawl_limit_filter *filter, pawl_limit
         query.limits->opened = numbers.opened;
     }
     return give(a, query.limits, sizeof *query.limits, out, err);
+}
+
+pawl_status look_places(runtime *rt, const pawl_place_filter *filter, pawl_places **out, pawl_error *err)
+{
+    pawl_query query = {.kind = PAWL_QUERY_PLACES, .place_filter = filter};
+    answer *a;
+    pawl_status status = ask(rt, &query, &a, err);
+    return status ? status : give(a, query.places, sizeof *query.places, out, err);
 }
 
 bool look_in_csv(const char *csv, const char *name)

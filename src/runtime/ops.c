@@ -18,7 +18,7 @@ static void read_single(ticket *t, const core_request *r)
 /* A ticket for one operation; `by` is checked and kept. */
 pawl_status ops_single(runtime *rt, pawl_op_kind kind, pawl_id id, const char *by, ticket **out, pawl_error *err)
 {
-    pawl_status status = kind == PAWL_OP_QUEUE || kind == PAWL_OP_LIMIT ? PAWL_OK : valid_id(id, err);
+    pawl_status status = kind == PAWL_OP_QUEUE || kind == PAWL_OP_LIMIT || kind == PAWL_OP_BOUND ? PAWL_OK : valid_id(id, err);
     if (!status) status = valid_optional(by, "name of the person", err);
     if (status) return status;
     ticket *t = ticket_new(rt, 1, err);

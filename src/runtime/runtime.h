@@ -362,6 +362,13 @@ pawl_status limits_set(runtime *rt, const char *type, pawl_bytes key, const pawl
 pawl_status limits_pause(runtime *rt, const char *type, pawl_bytes key, bool pause, const char *by, pawl_error *err);
 pawl_status limits_get(runtime *rt, const pawl_limit_filter *filter, pawl_limits **out, pawl_error *err);
 
+/* places.c */
+pawl_status places_valid(const char *what, int64_t most, pawl_error *err);
+pawl_status places_kept(const runtime *rt, pawl_error *err); /* UNSUPPORTED: not by this store */
+pawl_status places_set(runtime *rt, pawl_scope scope, const char *name, pawl_bytes key, int most, bool ordered, const char *by,
+                       pawl_error *err);
+pawl_status places_get(runtime *rt, const pawl_place_filter *filter, pawl_places **out, pawl_error *err);
+
 /* ---- what callers pass in ------------------------------------------------------------------------------------------------ */
 
 /* before: one that is valid and in the same call; NULL: none */
@@ -382,6 +389,7 @@ pawl_status look_trail(runtime *rt, pawl_id id, pawl_trail **out, pawl_error *er
 pawl_status look_stats(runtime *rt, int64_t window_us, pawl_stats **out, pawl_error *err);
 pawl_status look_nodes(runtime *rt, pawl_nodes **out, pawl_error *err);
 pawl_status look_acts(runtime *rt, int64_t before, int limit, pawl_acts **out, pawl_error *err);
+pawl_status look_places(runtime *rt, const pawl_place_filter *filter, pawl_places **out, pawl_error *err);
 pawl_status look_limits(runtime *rt, const pawl_limit_filter *filter, pawl_limits **out, pawl_error *err);
 pawl_status look_health(runtime *rt, pawl_health *out, pawl_error *err);
 pawl_status look_read(runtime *rt, pawl_query *query, pawl_arena *arena, pawl_error *err);

@@ -8,9 +8,11 @@ typedef struct facts {
     const pawl_info *info;
     const pawl_queue_info *queue; /* NULL: nothing is known of it */
     const pawl_nodes *nodes;
-    const char **types;           /* of each node */
-    const pawl_limit_info *limit; /* of its rate key; NULL: none */
-    core_task_state held;         /* by this engine; 0: not */
+    const char **types;            /* of each node */
+    const pawl_limit_info *limit;  /* of its rate key; NULL: none */
+    const pawl_place_info *place;  /* where it is blocked; NULL: nowhere */
+    const pawl_info *place_holder; /* who has had a place there the longest; NULL: nobody */
+    core_task_state held;          /* by this engine; 0: not */
     int64_t now_us;
     const char *closed; /* the store's gate is shut; NULL: it is not */
     pawl_why_answer *answer;
@@ -122,6 +124,29 @@ static bool throttled(facts *f)
     return is(f, "throttled", f->info->run_at_us);
 }
 
+static const char *limited_what(const pawl_place_info *p, char out[128])
+{
+    static const char *const words[] = {"", "queue", "type", "rate key of type"};
+    snprintf(out, 128, "%s \"%.80s\"", words[p->scope], p->name);
+    return out;
+}
+
+static bool blocked(facts *f)
+{
+    const pawl_place_info *p = f->place;
+    char what[128], id[PAWL_ID_TEXT] = "";
+    if (!p) return false;
+    limited_what(p, what);
+    if (p->holder) pawl_id_format(p->holder, id);
+    const char *node = f->place_holder && f->place_holder->node_name ? f->place_holder->node_name : NULL;
+    if (!p->holder) SAY(f, "It is blocked: a place of its %s is free, and another task will be offered it first.", what);
+    else
+        SAY(f, "It is blocked: %lld of %d tasks of its %s are running%s; task %s%s%.100s has its place the longest.",
+            (long long)p->taken, p->most, what, p->ordered ? ", and they run in order" : "", id, node ? " on node " : "",
+            node ? node : "");
+    return is(f, p->scope == PAWL_SCOPE_KEYS ? "key_held" : "blocked", 0);
+}
+
 static bool not_yet(facts *f)
 {
     const pawl_info *i = f->info;
@@ -162,7 +187,8 @@ static bool full(facts *f)
 
 static void explain(facts *f)
 {
-    if (finished(f) || leased(f) || moved(f) || waiting(f) || paused(f) || throttled(f) || not_yet(f) || nobody(f) || full(f))
+    if (finished(f) || leased(f) || moved(f) || waiting(f) || paused(f) || blocked(f) || throttled(f) || not_yet(f) ||
+        nobody(f) || full(f))
         return;
     SAY(f, "It is due and a node will start it at any moment.");
     is(f, "starting", 0);
@@ -189,6 +215,8 @@ pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_e
     pawl_info *info = NULL;
     pawl_stats *stats = NULL;
     pawl_limits *limits = NULL;
+    pawl_places *places = NULL;
+    pawl_info *place_holder = NULL;
     pawl_query nodes = {.kind = PAWL_QUERY_NODES};
     pawl_arena *arena = arena_new(&rt->allocator, 0);
     pawl_why_answer text = {0};
@@ -197,6 +225,10 @@ pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_e
     if (!status) status = look_read(rt, &nodes, arena, err);
     if (!status && info->rate_key.len > 0 && rt->store->type->limits)
         status = limits_get(rt, &(pawl_limit_filter){.type = info->type, .key = info->rate_key, .limit = 1}, &limits, err);
+    if (!status && info->state == PAWL_PENDING && rt->store->type->places)
+        status = places_get(rt, &(pawl_place_filter){.task = id, .limit = 1}, &places, err);
+    if (!status && places && places->count > 0 && places->places[0].holder)
+        look_get(rt, places->places[0].holder, &place_holder, NULL); /* it may have ended by now */
     if (!status) {
         explain(&(facts){.rt = rt,
                          .info = info,
@@ -204,6 +236,8 @@ pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_e
                          .nodes = nodes.nodes,
                          .types = nodes.node_types,
                          .limit = limits && limits->count > 0 ? limits->limits : NULL,
+                         .place = places && places->count > 0 ? places->places : NULL,
+                         .place_holder = place_holder,
                          .held = held_here(rt, id),
                          .now_us = stats->now_us,
                          .closed = stats->closed,
@@ -213,6 +247,8 @@ pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_e
     pawl_info_free(info);
     pawl_stats_free(stats);
     pawl_limits_free(limits);
+    pawl_places_free(places);
+    pawl_info_free(place_holder);
     arena_free(arena);
     return status;
 }

@@ -30,18 +30,20 @@ static void init_pools(mem *m)
     pool_init(&m->rows, sizeof(mem_row));
     pool_init(&m->keys, sizeof(mem_key));
     pool_init(&m->levels, sizeof(mem_level));
+    pool_init(&m->holds, sizeof(mem_hold));
 }
 
 static void init_maps(mem *m)
 {
-    map *maps[] = {&m->live, &m->queues, &m->kinds, &m->by_key, &m->nodes, &m->receipts, &m->limits, &m->budgets};
+    map *maps[] = {&m->live,   &m->queues,  &m->kinds,  &m->by_key, &m->nodes,      &m->receipts,
+                   &m->limits, &m->budgets, &m->bounds, &m->spots,  &m->held_places};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_init(maps[i], &m->allocator);
 }
 
 static void init_lists(mem *m)
 {
-    list *lists[] = {&m->handles,     &m->queue_list, &m->node_list,  &m->holding,    &m->rows_by_age,
-                     &m->logs_by_age, &m->operators,  &m->limit_list, &m->budget_list};
+    list *lists[] = {&m->handles,   &m->queue_list, &m->node_list,   &m->holding,    &m->rows_by_age, &m->logs_by_age,
+                     &m->operators, &m->limit_list, &m->budget_list, &m->bound_list, &m->spot_list,   &m->touched_spots};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) list_init(lists[i]);
 }
 
@@ -95,6 +97,7 @@ static void free_queues(mem *m)
     list_each(link, &m->queue_list) {
         mem_queue *q = container_of(link, mem_queue, link);
         list_each(kind, &q->kinds) alloc_free(&m->allocator, container_of(kind, mem_kind, link));
+        mem_shares_done(m, q);
         alloc_free(&m->allocator, q);
     }
 }
@@ -106,9 +109,10 @@ static void mem_free(mem *m)
     free_nodes(m);
     free_queues(m);
     mem_budgets_done(m);
+    mem_places_done(m);
     map *maps[] = {&m->live, &m->queues, &m->kinds, &m->by_key, &m->nodes, &m->receipts};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_done(maps[i]);
-    mem_pool *pools[] = {&m->tasks, &m->attempts, &m->rows, &m->keys, &m->levels};
+    mem_pool *pools[] = {&m->tasks, &m->attempts, &m->rows, &m->keys, &m->levels, &m->holds};
     for (size_t i = 0; i < sizeof pools / sizeof *pools; i++) pool_done(pools[i], &a);
     for (int i = 0; i < MINUTES; i++) alloc_free(&a, m->minutes[i]);
     pthread_mutex_destroy(&m->lock);
@@ -387,6 +391,7 @@ const pawl_store_type store_memory_type = {
     .blocking = false,
     .durable = false,
     .limits = true,
+    .places = true,
     .lanes = 1,
     .open = memory_open,
     .close = memory_close,

@@ -7,7 +7,9 @@
  *   memory_receipt.c  what a batch sent again is answered
  *   memory_prepare.c  what a batch needs, allocated before anything changes
  *   memory_claim.c    claims, renewals, news, rescue
- *   memory_budget.c     rate limits and their budgets
+ *   memory_budget.c   rate limits and their budgets
+ *   memory_place.c    concurrency limits: who holds places, who is blocked
+ *   memory_share.c    queues whose tenants take turns; looking at both
  *   memory_sweep.c    retention
  *   memory_read.c     get, list, trail, nodes
  *   memory_stats.c    rollups and the numbers made of them
@@ -17,7 +19,7 @@
  * WHERE A TASK IS. Every task stored is in `all`, by id. Besides, by its state (mem_place, mem_unplace):
  *
  *   waiting, pending, leased   `live`, a hash by id; counted in its queue; names its level
- *   pending                    level->ready[class], by (run_at, id)
+ *   pending                    level->ready[class], by (run_at, id); blocked: its spot's tree
  *   leased                     its node's list `leased`, or `asked` once somebody wants it cancelled
  *   finished                   aged[...], the one that finished (or was resolved) first comes first
  *
@@ -73,15 +75,27 @@ typedef struct mem_queue {
     int64_t waiting, pending, leased, failed; /* failed: unresolved */
     int64_t coming;                           /* while a group is judged: what it would add */
     bool paused;
+    bool fair;     /* its tenants take turns: tasks that come have kinds of their tenant's own */
+    list shares;   /* tenants seen since, or that have a weight */
+    int turn;      /* number of the share whose turn it is, */
+    int turn_left; /* and how many tasks more it may have */
     char name[];
 } mem_queue;
+
+typedef struct mem_share { /* a tenant in a queue */
+    list link;
+    int number, weight;
+    char tenant[];
+} mem_share;
 
 typedef struct mem_kind { /* one type in one queue */
     map_node by_name;
     list link;
     mem_queue *queue;
+    mem_share *share; /* NULL: of all tenants */
     tree levels;
     uint64_t claim; /* that looked at it last */
+    int number;
     char type[];
 } mem_kind;
 
@@ -174,6 +188,37 @@ typedef struct mem_budget {
     list slotted; /* pending tasks that have slots */
 } mem_budget;
 
+typedef struct mem_named { /* what a bound or a spot is of */
+    map_node by_hash;
+    list link;
+    int scope; /* pawl_scope */
+    const char *name;
+    pawl_bytes key;
+} mem_named;
+
+typedef struct mem_bound { /* a concurrency limit */
+    mem_named id;
+    int most; /* 0: none (any more) */
+    bool ordered;
+    int overrides; /* of all keys of a type: keys that have bounds of their own */
+} mem_bound;
+
+typedef struct mem_spot {
+    mem_named id;
+    list holds; /* oldest first */
+    int taken;
+    int64_t blocked_count;
+    tree blocked;
+    bool touched;
+    list touch; /* in touched_spots, if touched */
+} mem_spot;
+
+typedef struct mem_hold { /* a place */
+    map_node by_task;
+    list link;
+    mem_spot *spot;
+} mem_hold;
+
 /* attempts, rows and logs are rings: they point at the newest, whose next is the oldest. */
 struct mem_task {
     tree_node by_id;
@@ -192,7 +237,10 @@ struct mem_task {
     int64_t run_at_us, started_us, finished_us, run_finished_us, fence;
     mem_budget *budget; /* pending, with a slot of this gate at run_at */
     list slot;
-    int64_t slot_epoch;
+    union {
+        int64_t slot_epoch;
+        mem_spot *spot; /* where it is blocked */
+    };
     mem_attempt *attempts;
     mem_row *rows;
     mem_log *logs;
@@ -204,6 +252,8 @@ struct mem_task {
     signed char progress, strikes;
     unsigned char state, audit, outcome; /* outcome: of the last run, once finished */
     bool not_started, suspect, solo, marked, cancel_asked;
+    bool blocked; /* pending, for want of a place */
+    bool placed;  /* it holds places */
 };
 
 typedef struct mem_result {
@@ -250,14 +300,18 @@ struct mem {
     list handles;
     pthread_mutex_t lock;
     pawl_allocator allocator;
-    mem_pool tasks, attempts, rows, keys, levels;
-    map live, queues, kinds, by_key, nodes, receipts, limits, budgets;
+    mem_pool tasks, attempts, rows, keys, levels, holds;
+    map live, queues, kinds, by_key, nodes, receipts, limits, budgets, bounds, spots, held_places;
     tree all;
     list aged[AGES];
     int64_t aged_count[AGES];
     list queue_list, node_list, holding;
     list rows_by_age, logs_by_age, operators, limit_list, budget_list;
     int64_t operators_count; /* ever */
+    list bound_list, spot_list, touched_spots;
+    int bounds_in_force;
+    int bounding; /* BOUNDs in the batch under way: no lease is granted at birth */
+    int last_kind;
     int64_t limits_version;
     mem_level *latest;            /* the level asked for last */
     body_moves moves;             /* of one call: none between calls */
@@ -382,8 +436,8 @@ static inline mem_level *level_of(const tree_node *node) { return container_of(n
 /* memory_queue.c */
 mem_queue *mem_queue_get(mem *m, const char *name); /* makes it; NULL: no memory */
 mem_queue *mem_queue_find(const mem *m, const char *name);
-mem_kind *mem_kind_find(const mem *m, const char *queue, const char *type);
-mem_level *mem_level_get(mem *m, const pawl_body *body); /* used once more; NULL: no memory */
+mem_kind *mem_kind_find(const mem *m, const mem_queue *q, const char *type); /* of all tenants */
+mem_level *mem_level_get(mem *m, const pawl_body *body);                     /* used once more; NULL: no memory */
 void mem_level_drop(mem *m, mem_level *level);
 tree_node *mem_first_after(const tree *ready, int64_t at_us); /* the first task of a ready tree due later than that */
 
@@ -404,6 +458,8 @@ typedef struct mem_prep { /* what one operation brings along; what is not used i
     mem_queue *queue;
     mem_budget *budget;
     mem_limit *limit;
+    mem_bound *bound;
+    mem_share *share;
     char *text;
 } mem_prep;
 
@@ -432,6 +488,29 @@ void mem_slot_give_back(mem *m, mem_task *t, int64_t now_us);
 int mem_budget_sweep(mem *m, int most, int64_t now_us);
 void mem_budgets_done(mem *m);
 pawl_status mem_limits(mem *m, const pawl_query *query, int64_t now_us, pawl_arena *arena, pawl_limits **out);
+
+/* memory_place.c */
+typedef enum mem_admission { MEM_ADMITTED = 1, MEM_BLOCKED, MEM_NO_MEMORY } mem_admission;
+mem_bound *mem_bound_get(mem *m, int scope, const char *name, pawl_bytes key); /* makes it; NULL: no memory */
+bool mem_bounded(const mem *m, const mem_kind *k);
+bool mem_spots_make(mem *m, const pawl_body *body);                            /* those its task needs; false: no memory */
+const mem_bound *mem_bound_of(const mem *m, const mem_named *spot, bool *own); /* in force; NULL: none */
+const mem_spot *mem_spot_at(const mem *m, const mem_named *of);
+mem_admission mem_admit(mem *m, mem_task *t,
+                        int64_t now_us); /* of a task that stands nowhere; BLOCKED: it is to be placed again */
+void mem_line_up(mem *m, mem_task *t, int64_t now_us);
+void mem_places_leave(mem *m, mem_task *t, bool ends);
+void mem_places_withdraw(mem *m, mem_task *t);
+bool mem_places_offer(mem *m); /* last of all in a call; true: tasks were unblocked */
+bool mem_bound_prepare(mem *m, const mem_bound *b, size_t *count);
+pawl_op_result mem_bound_put(mem *m, mem_bound *b, pawl_op *op);
+void mem_places_done(mem *m);
+
+/* memory_share.c */
+mem_share *mem_share_get(mem *m, mem_queue *q, const char *tenant); /* makes it; NULL: no memory */
+pawl_op_result mem_share_put(mem *m, mem_queue *q, mem_share *s, const pawl_op *op);
+void mem_shares_done(mem *m, mem_queue *q);
+pawl_status mem_places(mem *m, const pawl_query *query, pawl_arena *arena, pawl_places **out);
 
 /* memory_sweep.c */
 void mem_trim(mem *m); /* history that is too long */

@@ -79,12 +79,19 @@ static taken take_slot(change *c, mem_prep *p, const mem_task *t, bool leased)
     return k;
 }
 
+static void store_pending(change *c, mem_task *t, const mem_note *note)
+{
+    if (c->m->bounds_in_force > 0) mem_line_up(c->m, t, c->now_us);
+    mem_move(c->m, t, TASK_DISPATCHED, note);
+}
+
 static void store_new(change *c, pawl_op *op, mem_prep *p, bool may_lease)
 {
     pawl_id id = op->id ? op->id : mem_draw_id(c->m, c->now_us);
     mem_task *t = mem_create(c->m, id, TAKE(p->body), TAKE(p->level), op->audit, c->now_us);
     t->run_at_us = run_at(op, c->now_us);
     bool lease = may_lease && op->u.insert.ask_lease && c->node && t->run_at_us <= c->now_us && !t->kind->queue->paused;
+    if (lease && (c->m->bounding || t->kind->queue->fair || mem_bounded(c->m, t->kind))) lease = false;
     taken k = take_slot(c, p, t, lease);
     lease = lease && k.now;
     op->u.insert.body->id = id;
@@ -93,7 +100,7 @@ static void store_new(change *c, pawl_op *op, mem_prep *p, bool may_lease)
     op->out_epoch = k.slot.epoch;
     if (k.has) mem_slot_set(p->budget, t, &k.slot);
     if (lease) mem_lease(c->m, t, c->node, TASK_BORN_LEASED, NOTE(c, op, ROW_CHANGE, NULL));
-    else mem_move(c->m, t, TASK_DISPATCHED, NOTE(c, op, ROW_CHANGE, NULL));
+    else store_pending(c, t, NOTE(c, op, ROW_CHANGE, NULL));
     c->granted |= lease;
     answer(op, t);
     op->out_fence = t->fence;
@@ -119,6 +126,7 @@ static void update(change *c, pawl_op *op, mem_prep *p, mem_task *t)
 {
     if (t->state == PAWL_LEASED) mem_take_back(c->m, t, NOTE(c, op, ROW_CHANGE, NULL));
     mem_unplace(c->m, t);
+    if (c->m->bounds_in_force + t->placed > 0) mem_places_withdraw(c->m, t);
     pawl_body *body = TAKE(p->body);
     body->id = t->id;
     body->created_us = t->body->created_us;
@@ -134,6 +142,7 @@ static void update(change *c, pawl_op *op, mem_prep *p, mem_task *t)
         if (k.has) mem_slot_set(p->budget, t, &k.slot);
     }
     t->audit = (unsigned char)(op->audit == PAWL_AUDIT_DEFAULT ? PAWL_AUDIT_FULL : op->audit);
+    if (c->m->bounds_in_force > 0) mem_line_up(c->m, t, c->now_us);
     mem_place(c->m, t);
     answer(op, t);
 }
@@ -463,7 +472,7 @@ static void retry(change *c, pawl_op *op, mem_prep *p)
     t->run_at_us = c->now_us;
     taken k = take_slot(c, p, t, false);
     if (k.has) mem_slot_set(p->budget, t, &k.slot);
-    mem_move(c->m, t, TASK_DISPATCHED, NOTE(c, op, ROW_CHANGE, NULL));
+    store_pending(c, t, NOTE(c, op, ROW_CHANGE, NULL));
     op->result = PAWL_OP_DONE;
     op->out_id = id;
     op->out_run_at_us = t->run_at_us;
@@ -489,6 +498,13 @@ static void set_limit(change *c, pawl_op *op, mem_prep *p)
 {
     op->result = mem_limit_put(c->m, p->limit, op, c->now_us);
     op->u.limit.more = op->u.limit.move > 0 && mem_limit_move(c->m, p->limit, op->u.limit.move, c->now_us);
+    if (op->result != PAWL_OP_EXISTING) log_operator(c, p);
+}
+
+static void set_bound(change *c, pawl_op *op, mem_prep *p)
+{
+    op->u.bound.more = false;
+    op->result = p->bound ? mem_bound_put(c->m, p->bound, op) : mem_share_put(c->m, p->queue, p->share, op);
     if (op->result != PAWL_OP_EXISTING) log_operator(c, p);
 }
 
@@ -525,6 +541,7 @@ static void carry_out(change *c, int i, mem_prep *p)
     case PAWL_OP_QUEUE: set_queue(c, op, p); break;
     case PAWL_OP_RESERVE: reserve(c, op, p); break;
     case PAWL_OP_LIMIT: set_limit(c, op, p); break;
+    case PAWL_OP_BOUND: set_bound(c, op, p); break;
     }
 }
 
@@ -544,10 +561,12 @@ static pawl_status apply(mem_handle *h, pawl_batch *batch, pawl_arena *arena, pa
     if (!preps || (batch->node && !receipt)) return mem_no_memory(err);
     if (!mem_prepare(m, batch, preps, c.now_us) || !find_full(&c, preps, arena)) {
         mem_unprepare(m, preps, count);
+        mem_places_offer(m);
         return mem_no_memory(err);
     }
     batch->store_now_us = c.now_us;
     commit(&c, preps);
+    batch->unblocked = mem_places_offer(m);
     if (receipt) mem_receipt_write(receipt, batch);
     if (c.granted) mem_node_beat(c.node, mem_boot(&h->base));
     mem_unprepare(m, preps, count);
@@ -561,6 +580,7 @@ pawl_status memory_apply(pawl_store *store, pawl_batch *batch, pawl_arena *arena
     mem *m = mem_enter(store);
     bool done = false;
     pawl_status status = batch->node && !CANARY(RECEIPT_IGNORED) ? mem_receipt_check(m, batch, &done, err) : PAWL_OK;
+    batch->unblocked = m->bounds.count > 0;
     if (!status && !done) status = apply(handle_of(store), batch, arena, err);
     const mem_node *node = batch->node ? mem_find_node(m, batch->node) : NULL;
     batch->node_dead = batch->node && (!node || !node->alive);

@@ -2,14 +2,19 @@
  *
  * A claim merges the kinds it may take from: a cursor per kind stands on the kind's next task in the order priority,
  * run_at, id, and the cursors stand in a tree by that task. Choosing changes nothing; only when every chosen task has its
- * copy for the engine are the leases granted.
+ * copy for the engine are the leases granted. Tasks that find no place of a concurrency limit are blocked on the way.
+ *
+ * Where tenants take turns, each has kinds of its own: among the cursors of the most urgent priority the one is taken whose tenant has
+ * its turn.
  */
 #include "store/memory.h"
 
 typedef struct cursor {
     tree_node order;
+    struct cursor *next; /* of all */
     mem_kind *kind;
     mem_task *task;
+    bool bounded; /* its tasks may need places: only for workers that are free */
 } cursor;
 
 typedef struct claiming {
@@ -20,7 +25,9 @@ typedef struct claiming {
     int64_t now_us;
     mem_task **chosen; /* beside call->tasks */
     bool solo_taken;
-    tree cursors;
+    mem_queue *queue;
+    tree cursors; /* that stand on a task */
+    cursor *all;
     bool withheld; /* something due was not for this claim */
 } claiming;
 
@@ -70,7 +77,9 @@ static mem_task *first_of_kind(claiming *c, const mem_kind *kind)
 /* Puts the cursor on the kind's next task, or leaves it out. */
 static void aim(claiming *c, cursor *at)
 {
+    bool kept = at->bounded && c->want->got >= c->want->free;
     at->task = first_of_kind(c, at->kind);
+    if (at->task && kept) at->task = NULL, c->withheld = true;
     if (at->task) tree_insert(&c->cursors, &at->order);
 }
 
@@ -92,33 +101,59 @@ static bool add_kind(claiming *c, mem_kind *kind, pawl_arena *arena)
     if (!at) return false;
     kind->claim = c->m->claims;
     at->kind = kind;
+    at->bounded = mem_bounded(c->m, kind);
+    at->next = c->all;
+    c->all = at;
     aim(c, at);
     see_due(kind, c->now_us, &c->want->next_due_us);
     return true;
 }
 
+static bool knows(const pawl_want *w, const mem_kind *kind)
+{
+    bool known = w->any_type;
+    for (int i = 0; !known && i < w->types_count; i++) known = strcmp(w->types[i], kind->type) == 0;
+    return known;
+}
+
 static bool add_kinds(claiming *c, const mem_queue *q, pawl_arena *arena)
 {
-    if (c->want->any_type) {
+    if (c->want->any_type || !list_empty(&q->shares)) {
         list_each(link, &q->kinds) {
-            if (!add_kind(c, container_of(link, mem_kind, link), arena)) return false;
+            mem_kind *kind = container_of(link, mem_kind, link);
+            if (knows(c->want, kind) && !add_kind(c, kind, arena)) return false;
         }
         return true;
     }
     for (int i = 0; i < c->want->types_count; i++) {
-        mem_kind *kind = mem_kind_find(c->m, q->name, c->want->types[i]);
+        mem_kind *kind = mem_kind_find(c->m, q, c->want->types[i]);
         if (kind && !add_kind(c, kind, arena)) return false;
     }
     return true;
 }
 
+/* A place of each limit that it is under, or it is blocked. It stands nowhere then, and if it may not go on, where it belongs. */
+static mem_admission admit(claiming *c, mem_task *t)
+{
+    mem_unplace(c->m, t);
+    mem_admission admission = mem_admit(c->m, t, c->now_us);
+    if (admission != MEM_ADMITTED) mem_place(c->m, t);
+    return admission;
+}
+
 /* Takes the task out of the ready tree, so that the next one shows; its state does not change yet. */
-static bool choose(claiming *c, mem_task *t)
+static bool choose(claiming *c, mem_task *t, bool bounded)
 {
     int at = c->call->tasks_count;
     if (!pool_reserve(&c->m->rows, &c->m->allocator, (size_t)at + 1)) return false;
+    mem_admission admission = bounded ? admit(c, t) : MEM_ADMITTED;
+    if (admission != MEM_ADMITTED) return admission == MEM_BLOCKED;
     pawl_body *body = pawl_body_share(c->call->allocator, t->body);
-    if (!body) return false;
+    if (!body) {
+        if (t->placed) mem_places_leave(c->m, t, false);
+        if (bounded) mem_place(c->m, t);
+        return false;
+    }
     bool limited = mem_limited(c->m, t->body->type);
     c->call->tasks[at] = (pawl_claimed){.body = body,
                                         .fence = t->fence + 1,
@@ -138,7 +173,7 @@ static bool choose(claiming *c, mem_task *t)
     c->call->tasks_count++;
     c->want->got++;
     c->solo_taken |= t->suspect && t->solo;
-    mem_unplace(c->m, t);
+    if (!bounded) mem_unplace(c->m, t);
     return true;
 }
 
@@ -154,16 +189,60 @@ static void aim_all(claiming *c)
     }
 }
 
+static int turn_of(const cursor *at) { return at->kind->share ? at->kind->share->number : 0; }
+
+/* Tenants take turns: of those with a task of the most urgent priority the first from the one whose turn it is, round about. */
+static cursor *next_turn(const claiming *c)
+{
+    cursor *next = NULL, *first = NULL; /* from there on; of all */
+    const mem_queue *q = c->queue;
+    int from = q->turn_left > 0 ? q->turn : q->turn + 1, priority = cursor_of(c->cursors.first)->task->level->priority;
+    for (tree_node *node = c->cursors.first; node; node = tree_next(node)) { /* within a tenant the most urgent comes first */
+        cursor *at = cursor_of(node);
+        if (at->task->level->priority != priority) break;
+        if (!first || turn_of(at) < turn_of(first)) first = at;
+        if (turn_of(at) >= from && (!next || turn_of(at) < turn_of(next))) next = at;
+    }
+    return next ? next : first;
+}
+
+static void take_turn(mem_queue *q, const cursor *at)
+{
+    if (turn_of(at) == q->turn && q->turn_left > 0) {
+        q->turn_left--;
+        return;
+    }
+    q->turn = turn_of(at);
+    q->turn_left = at->kind->share ? at->kind->share->weight - 1 : 0;
+}
+
 static bool take_due(claiming *c)
 {
     int room = c->want->free + c->want->prefetch;
+    bool fair = !list_empty(&c->queue->shares) && !CANARY(TURNS_FORGOTTEN);
     while (c->want->got < room && c->cursors.first) {
-        cursor *at = cursor_of(c->cursors.first);
+        cursor *at = fair ? next_turn(c) : cursor_of(c->cursors.first);
         bool solo = at->task->suspect && at->task->solo;
+        int got = c->want->got;
         tree_remove(&c->cursors, &at->order);
-        if (!choose(c, at->task)) return false;
+        if (!choose(c, at->task, at->bounded)) return false;
+        if (fair && c->want->got > got) take_turn(c->queue, at);
         aim(c, at);
         if (c->want->got == c->want->free || solo) aim_all(c);
+    }
+    return true;
+}
+
+/* Those who were blocked may have left places to others: they are offered, and the claim goes on. */
+static bool take_offered(claiming *c)
+{
+    while (!list_empty(&c->m->touched_spots) && mem_places_offer(c->m)) {
+        c->call->news.unblocked = true;
+        for (cursor *at = c->all; at; at = at->next) {
+            if (at->task) tree_remove(&c->cursors, &at->order);
+            aim(c, at);
+        }
+        if (!take_due(c)) return false;
     }
     return true;
 }
@@ -171,16 +250,19 @@ static bool take_due(claiming *c)
 static bool claim_want(claiming *c, pawl_arena *arena)
 {
     pawl_want *w = c->want;
-    const mem_queue *q = mem_queue_find(c->m, w->queue);
+    mem_queue *q = mem_queue_find(c->m, w->queue);
     w->got = 0;
     w->next_due_us = 0;
     w->more = false;
     w->paused = q && q->paused && !CANARY(PAUSE_UNSEEN);
+    w->fair = q && q->fair;
     if (!q || w->paused) return true;
     tree_init(&c->cursors, cursor_before);
     c->withheld = false;
+    c->queue = q;
+    c->all = NULL;
     c->m->claims++;
-    if (!add_kinds(c, q, arena) || !take_due(c)) return false;
+    if (!add_kinds(c, q, arena) || !take_due(c) || !take_offered(c)) return false;
     w->more = c->cursors.first != NULL || c->withheld;
     return true;
 }
@@ -200,6 +282,7 @@ static void grant(claiming *c, mem_node *n)
 static void give_up(claiming *c)
 {
     for (int i = 0; i < c->call->tasks_count; i++) {
+        if (c->chosen[i]->placed) mem_places_leave(c->m, c->chosen[i], false);
         mem_place(c->m, c->chosen[i]);
         pawl_body_free(c->call->allocator, c->call->tasks[i].body);
     }
@@ -266,7 +349,7 @@ static void want_nothing(pawl_claim *call)
         pawl_want *w = &call->wants[i];
         w->got = 0;
         w->next_due_us = 0;
-        w->paused = w->more = false;
+        w->paused = w->more = w->fair = false;
     }
 }
 
@@ -277,6 +360,7 @@ pawl_status memory_claim(pawl_store *store, pawl_claim *call, pawl_arena *arena,
     claiming c = {.m = m, .call = call, .now_us = mem_now(store)};
     pawl_status status = PAWL_OK;
     call->tasks_count = 0;
+    call->news.unblocked = false;
     if (!n || (!n->alive && !CANARY(GRANTED_AFTER_RESCUE))) {
         want_nothing(call);
     } else if (choose_all(&c, arena)) {
@@ -286,6 +370,8 @@ pawl_status memory_claim(pawl_store *store, pawl_claim *call, pawl_arena *arena,
         give_up(&c);
         status = mem_no_memory(err);
     }
+    if (m->bounds_in_force > 0 && mem_places_offer(m)) call->news.unblocked = true;
+    if (call->news.unblocked) mem_wake_others(handle_of(store));
     if (!status) tell_news(handle_of(store), call->node, &call->news);
     mem_exit(m);
     return status;
@@ -298,6 +384,7 @@ pawl_status memory_renew(pawl_store *store, pawl_renewal *call, pawl_error *err)
     mem_node *n = mem_find_node(m, call->node);
     if (n && n->alive) mem_node_beat(n, mem_boot(store));
     call->held = n ? n->leases : 0;
+    call->news.unblocked = false;
     tell_news(handle_of(store), call->node, &call->news);
     mem_exit(m);
     return PAWL_OK;
@@ -395,6 +482,7 @@ pawl_status memory_rescue(pawl_store *store, pawl_rescue *call, pawl_error *err)
     call->freed = call->failed = 0;
     if (victim && !may_rescue(victim, call, mem_boot(store))) call->refused = true;
     else if (victim) status = free_tasks(m, victim, call, mem_now(store), err);
+    mem_places_offer(m);
     if (call->freed + call->failed > 0) mem_wake_others(handle_of(store));
     mem_exit(m);
     return status;

@@ -98,7 +98,30 @@ static bool want_retry(mem *m, const pawl_op *op, mem_prep *p)
     mem_task *old = mem_find(m, op->id);
     if (!old) return true;
     return want_body(m, old->body, true, p) && want_budget(m, old->body->type, old->body->rate_key, p) &&
-           want_resolution(m, op->by, NULL, p);
+           mem_spots_make(m, old->body) && want_resolution(m, op->by, NULL, p);
+}
+
+static bool want_bound(mem *m, const pawl_op *op, mem_prep *p)
+{
+    char tenant[256];
+    m->bounding++;
+    if (op->u.bound.scope != PAWL_SCOPE_TENANTS)
+        return (p->bound = mem_bound_get(m, (int)op->u.bound.scope, op->u.bound.name, op->u.bound.key));
+    if (!(p->queue = mem_queue_get(m, op->u.bound.name))) return false;
+    if (op->u.bound.key.len == 0 || op->u.bound.key.len >= sizeof tenant) return true;
+    memcpy(tenant, op->u.bound.key.data, op->u.bound.key.len);
+    tenant[op->u.bound.key.len] = '\0';
+    return (p->share = mem_share_get(m, p->queue, tenant));
+}
+
+/* A place for whatever may get one: new tasks of ordered keys, leases that a bound finds, the first of lines. */
+static bool want_places(mem *m, const mem_prep *preps, size_t count)
+{
+    size_t holds = 3 * count + m->spots.count;
+    if (m->bounds_in_force == 0 && m->bounding == 0) return true;
+    for (size_t i = 0; i < count; i++)
+        if (preps[i].bound && !mem_bound_prepare(m, preps[i].bound, &holds)) return false;
+    return pool_reserve(&m->holds, &m->allocator, holds + m->spots.count);
 }
 
 static bool prepare_op(mem *m, const pawl_op *op, mem_prep *p, int64_t now_us)
@@ -106,7 +129,7 @@ static bool prepare_op(mem *m, const pawl_op *op, mem_prep *p, int64_t now_us)
     switch (op->kind) {
     case PAWL_OP_INSERT:
         if (!want_body(m, op->u.insert.body, false, p)) return false;
-        return !p->body || want_budget(m, p->body->type, p->body->rate_key, p);
+        return !p->body || (want_budget(m, p->body->type, p->body->rate_key, p) && mem_spots_make(m, p->body));
     case PAWL_OP_FINISH: return want_run(m, op, &op->u.finish.run, p);
     case PAWL_OP_RELEASE:
         return want_run(m, op, &op->u.release.run, p) && (!op->u.release.slot_us || want_budget_of(m, op, op->u.release.key, p));
@@ -114,6 +137,7 @@ static bool prepare_op(mem *m, const pawl_op *op, mem_prep *p, int64_t now_us)
     case PAWL_OP_LIMIT:
         p->limit = mem_limit_get(m, op->u.limit.type, op->u.limit.key);
         return p->limit && want_operator(m, op, op->u.limit.type, now_us, p);
+    case PAWL_OP_BOUND: return want_bound(m, op, p) && want_operator(m, op, op->u.bound.name, now_us, p);
     case PAWL_OP_PROGRESS: return !op->u.progress.text || (p->text = alloc_str(&m->allocator, op->u.progress.text));
     case PAWL_OP_CANCEL: return want_operator(m, op, NULL, now_us, p);
     case PAWL_OP_RETRY: return want_retry(m, op, p) && want_operator(m, op, NULL, now_us, p);
@@ -143,6 +167,7 @@ static bool reserve(mem *m, int count, int64_t now_us)
 static bool prepare(mem *m, const pawl_batch *batch, mem_prep *preps, int64_t now_us)
 {
     m->latest_body = NULL; /* that of the last batch may be gone */
+    m->bounding = 0;
     if (!reserve(m, mem_prep_count(batch), now_us)) return false;
     mem_prep *p = preps;
     for (int i = 0; i < batch->count; i++) {
@@ -151,7 +176,7 @@ static bool prepare(mem *m, const pawl_batch *batch, mem_prep *preps, int64_t no
         for (int k = 0; k < mem_spawns(op); k++)
             if (!prepare_op(m, &op->u.finish.spawns[k], p++, now_us)) return false;
     }
-    return true;
+    return want_places(m, preps, (size_t)(p - preps));
 }
 
 bool mem_prepare(mem *m, const pawl_batch *batch, mem_prep *preps, int64_t now_us)

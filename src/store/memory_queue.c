@@ -33,6 +33,7 @@ mem_queue *mem_queue_get(mem *m, const char *name)
     if (!(q = alloc_new(&m->allocator, sizeof *q + size))) return NULL;
     memcpy(q->name, name, size);
     list_init(&q->kinds);
+    list_init(&q->shares);
     list_append(&m->queue_list, &q->link);
     map_put(&m->queues, &q->by_name, hash_bytes(name, size - 1, 0));
     return q;
@@ -40,30 +41,29 @@ mem_queue *mem_queue_get(mem *m, const char *name)
 
 static uint64_t kind_hash(const mem_queue *q, const char *type) { return hash_bytes(type, strlen(type), (uint64_t)(uintptr_t)q); }
 
-static mem_kind *kind_find(const mem *m, const mem_queue *q, const char *type)
+static mem_kind *kind_find(const mem *m, const mem_queue *q, const char *type, const mem_share *share)
 {
     for (map_node *node = map_get(&m->kinds, kind_hash(q, type)); node; node = map_next(node)) {
         mem_kind *k = container_of(node, mem_kind, by_name);
-        if (k->queue == q && strcmp(k->type, type) == 0) return k;
+        if (k->queue == q && k->share == share && strcmp(k->type, type) == 0) return k;
     }
     return NULL;
 }
 
-mem_kind *mem_kind_find(const mem *m, const char *queue, const char *type)
-{
-    mem_queue *q = mem_queue_find(m, queue);
-    return q ? kind_find(m, q, type) : NULL;
-}
+mem_kind *mem_kind_find(const mem *m, const mem_queue *q, const char *type) { return kind_find(m, q, type, NULL); }
 
-static mem_kind *kind_get(mem *m, const char *queue, const char *type)
+static mem_kind *kind_get(mem *m, const char *queue, const char *type, const char *tenant)
 {
     mem_queue *q = mem_queue_get(m, queue);
-    mem_kind *k = q ? kind_find(m, q, type) : NULL;
-    if (k || !q) return k;
+    mem_share *share = q && q->fair ? mem_share_get(m, q, tenant) : NULL;
+    mem_kind *k = q ? kind_find(m, q, type, share) : NULL;
+    if (k || !q || (q->fair && !share)) return k;
     size_t size = strlen(type) + 1;
     if (!(k = alloc_new(&m->allocator, sizeof *k + size))) return NULL;
     memcpy(k->type, type, size);
     k->queue = q;
+    k->share = share;
+    k->number = ++m->last_kind;
     tree_init(&k->levels, priority_before);
     list_append(&q->kinds, &k->link);
     map_put(&m->kinds, &k->by_name, kind_hash(q, type));
@@ -105,10 +105,10 @@ mem_level *mem_level_get(mem *m, const pawl_body *body)
 {
     mem_level *level = m->latest;
     if (!level || !level_is(m, level, body)) {
-        mem_kind *k = kind_get(m, body->queue, body->type);
+        mem_kind *k = kind_get(m, body->queue, body->type, body->tenant);
         if (!k || !(level = level_of_kind(m, k, body->priority))) return NULL;
         mem_level *before = m->latest;
-        m->latest = level;
+        m->latest = k->share ? NULL : level; /* the next one may be of another tenant */
         level_free_unused(m, before);
     }
     m->latest_body = body;

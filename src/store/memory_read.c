@@ -302,7 +302,7 @@ static bool look(listing *l, const mem *m)
 
 static pawl_status begin_list(listing *l, pawl_error *err)
 {
-    static const char *const displays[] = {"scheduled", "retrying", "throttled", "stale", "running"};
+    static const char *const displays[] = {"scheduled", "retrying", "throttled", "blocked", "stale", "running"};
     const pawl_filter *f = l->filter;
     bool known = !f->state || pawl_state_parse(f->state, &l->state);
     for (size_t i = 0; !known && i < sizeof displays / sizeof *displays; i++) known = strcmp(f->state, displays[i]) == 0;
@@ -420,6 +420,7 @@ static pawl_status ask(pawl_store *store, mem *m, pawl_query *query, pawl_arena 
     case PAWL_QUERY_NODES: return get_nodes(store, m, query, arena);
     case PAWL_QUERY_LIMITS: return mem_limits(m, query, mem_now(store), arena, &query->limits);
     case PAWL_QUERY_ACTS: return get_acts(m, query, arena);
+    case PAWL_QUERY_PLACES: return mem_places(m, query, arena, &query->places);
     case PAWL_QUERY_SETTINGS: query->text = "store=memory durable=no"; return PAWL_OK;
     default: break;
     }

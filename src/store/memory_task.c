@@ -154,11 +154,18 @@ static void let_go(mem_task *t)
     if (t->marked && n->alive) n->marked--;
 }
 
+static tree *pending_of(const mem_task *t, int change)
+{
+    if (!t->blocked) return ready_of(t);
+    t->spot->blocked_count += change;
+    return &t->spot->blocked;
+}
+
 void mem_place(mem *m, mem_task *t)
 {
     int64_t *counter = counter_of(t);
     if (counter) ++*counter;
-    if (t->state == PAWL_PENDING) tree_insert(ready_of(t), &t->place.order);
+    if (t->state == PAWL_PENDING) tree_insert(pending_of(t, 1), &t->place.order);
     else if (t->state == PAWL_LEASED) hold(m, t);
     else if (!mem_live(t)) age(m, t);
 }
@@ -167,7 +174,7 @@ void mem_unplace(mem *m, mem_task *t)
 {
     int64_t *counter = counter_of(t);
     if (counter) --*counter;
-    if (t->state == PAWL_PENDING) tree_remove(ready_of(t), &t->place.order);
+    if (t->state == PAWL_PENDING) tree_remove(pending_of(t, -1), &t->place.order);
     else if (t->state == PAWL_LEASED) let_go(t);
     else if (t->state != PAWL_STATE_NONE && !mem_live(t)) unage(m, t);
 }
@@ -249,6 +256,8 @@ void mem_arrive(mem *m, mem_task *t, task_why why, const mem_note *note)
     t->state = (unsigned char)to;
     if (row_kept(t, note)) add_row(m, t, from, note);
     if (from == PAWL_LEASED) t->marked = t->not_started = false;
+    if (t->placed && from == PAWL_LEASED) mem_places_leave(m, t, !mem_live(t));
+    if (m->bounds_in_force + t->placed > 0 && from == PAWL_PENDING && to != PAWL_LEASED) mem_places_withdraw(m, t);
     if (to == PAWL_PENDING) wait_again(m, t);
     if (!mem_live(t)) end(m, t, note->now_us);
     mem_place(m, t);
@@ -379,6 +388,7 @@ void mem_forget(mem *m, mem_task *t)
 
 const char *mem_display(const mem_task *t, int64_t now_us, int64_t boot_us)
 {
+    if (t->state == PAWL_PENDING && t->blocked) return "blocked";
     if (t->state == PAWL_PENDING && t->run_at_us > now_us) return t->failures > 0 ? "retrying" : "scheduled";
     if (t->state == PAWL_LEASED) return !t->node->alive || mem_node_lapsed(t->node, boot_us) ? "stale" : "running";
     return pawl_state_name((pawl_state)t->state);

@@ -129,6 +129,7 @@ void store_wrap(pawl_store_type *type, const pawl_store_type *inner)
     type->blocking = inner->blocking;
     type->durable = inner->durable;
     type->limits = inner->limits;
+    type->places = inner->places;
     type->lanes = inner->lanes;
     type->open = inner->open;
     type->schema = inner->schema;

@@ -102,6 +102,7 @@ void judge_move(judge *j, mtask *t, pawl_state to)
                pawl_state_name(t->state), pawl_state_name(to));
     }
     t->state = to;
+    if (t->holds && to != PAWL_LEASED) judge_place_left(j, t);
     if (to != PAWL_LEASED) {
         t->node = 0;
         t->not_started = t->marked = false;
@@ -121,6 +122,7 @@ void judge_grant(judge *j, mtask *t, mnode *n, int64_t fence, int64_t at_us)
     t->node = n->id;
     t->fence = fence;
     if (at_us + n->lease_us > n->expires_us) n->expires_us = at_us + n->lease_us;
+    judge_place_granted(j, t);
 }
 
 /* What the store itself says about a task must be what the model says. The fence of a lease that was taken back is the store's to
@@ -307,6 +309,7 @@ void judge_executed(wire *w)
     default: break;
     }
     for (int i = 0; i < j->touched_count; i++) compare(j, j->touched[i]);
+    judge_places(j);
 }
 
 /* ---- the end --------------------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* The judge's model, shared by its four files: judge.c (calls), judge_batch.c (operations), judge_rate.c (rate limits), judge_core.c
- * (runs and answers). */
+ * (runs and answers), judge_place.c (concurrency limits). */
 #ifndef SIM_JUDGE_H
 #define SIM_JUDGE_H
 
@@ -46,12 +46,19 @@ typedef struct mtask {
     int64_t lost_us; /* a slot that it had and lost; and of which gate */
     int lost_gate;
     int64_t beyond_fence; /* the lease under which it was told that it has no slot in time */
+    int64_t lined;        /* when it joined the line of its key; 0: there was none */
+    bool holds;           /* it was leased in order, and has not ended */
 } mtask;
 
 typedef struct mlimit {
     pawl_rate rate;
     bool stored, paused;
 } mlimit;
+
+typedef struct mbound {
+    int most;
+    bool ordered;
+} mbound;
 
 #define STARTS 64
 #define STEPS_MOST 64
@@ -123,6 +130,8 @@ typedef struct judge {
     int64_t clock_us;          /* when the store read it for the call at hand */
     bool mixed;                /* the batch at hand changes limits */
     mgate gates[GATES];
+    mbound bounds[PAWL_SCOPE_TENANTS + 1][TYPES + QUEUES][RATE_KEYS + TENANTS + 1];
+    int64_t lined;
     mstarts local[NODES_MAX][GATES];
     int local_life[NODES_MAX];
 } judge;
@@ -149,5 +158,12 @@ void judge_right_used(sim_node *n, mtask *t, const core_task *task);
 void judge_right_drop(judge *j, mtask *t);
 void judge_right_end(judge *j, mtask *t);
 void judge_unstarted(judge *j, mtask *t, const pawl_op *op);
+
+/* judge_place.c */
+void judge_place_stored(judge *j, mtask *t); /* it is pending, with this body */
+void judge_place_granted(judge *j, mtask *t);
+void judge_place_left(judge *j, mtask *t); /* its lease is over */
+void judge_bound_put(judge *j, const pawl_op *op);
+void judge_places(judge *j);
 
 #endif

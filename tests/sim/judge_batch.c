@@ -42,6 +42,7 @@ static void stored(judge *j, pawl_op *op, int number, mnode *n, const wire *w, i
     mtask *t = judge_add_task(j, op->out_id, number);
     t->queue = queue_index(op->u.insert.body->queue);
     t->run_at_us = op->out_run_at_us;
+    judge_place_stored(j, t);
     judge_touched(j, t);
     NOTE(s, NULL, "stored %t: ask %d, queue %d, key %d, fence %d, due in %u", t->id, number, t->queue, t->key, op->out_fence,
          t->run_at_us - now_us);
@@ -71,6 +72,7 @@ static void updated(judge *j, pawl_op *op, int number, const wire *w, int64_t no
     judge_move(j, t, PAWL_PENDING);
     t->ask = number;
     t->queue = queue_index(op->u.insert.body->queue);
+    judge_place_stored(j, t);
     t->run_at_us = op->out_run_at_us;
     t->cancel_asked = false;
     if (s->plan.limits && !kept) judge_right_stored(j, t, op, w, due(op, now_us));
@@ -271,6 +273,7 @@ static void retry_applied(judge *j, pawl_op *op, const wire *w, int64_t now_us)
     if (judge_task(j, op->out_id)) broken(s, "ids are never used twice", "%s is stored a second time", trace_id(s, op->out_id));
     mtask *t = judge_add_task(j, op->out_id, old->ask);
     t->queue = old->queue;
+    judge_place_stored(j, t);
     t->run_at_us = op->out_run_at_us ? op->out_run_at_us : now_us;
     if (s->plan.limits) judge_right_stored(j, t, op, w, true);
     judge_touched(j, t);
@@ -285,10 +288,13 @@ static void operation_applied(judge *j, pawl_op *op, mnode *n, const wire *w, in
         by_fence(j, op, w, now_us);
     } else if (op->kind == PAWL_OP_LIMIT && op->u.limit.initial) {
         judge_limit_put(j, op, w);
+    } else if (op->kind == PAWL_OP_BOUND && op->u.bound.initial) {
+        judge_bound_put(j, op);
     } else {
         if (op->kind == PAWL_OP_CANCEL) cancel_applied(j, op);
         if (op->kind == PAWL_OP_RETRY) retry_applied(j, op, w, now_us);
         if (op->kind == PAWL_OP_LIMIT) judge_limit_put(j, op, w);
+        if (op->kind == PAWL_OP_BOUND) judge_bound_put(j, op);
         if (op->kind == PAWL_OP_QUEUE) {
             NOTE(s, NULL, "queue %s: pause %d", TEXT(queue_names[queue_index(op->u.queue.queue)]), op->u.queue.pause);
             j->paused[queue_index(op->u.queue.queue)] = op->u.queue.pause;

@@ -20,6 +20,7 @@ static bool same(const judge *j, const pawl_op *a, const pawl_op *b)
 {
     const char *ka = key_of(j, a), *kb = key_of(j, b);
     if (a->kind == PAWL_OP_QUEUE && b->kind == PAWL_OP_QUEUE) return strcmp(a->u.queue.queue, b->u.queue.queue) == 0;
+    if (a->kind == PAWL_OP_BOUND || b->kind == PAWL_OP_BOUND) return false;
     if (a->kind == PAWL_OP_LIMIT && b->kind == PAWL_OP_LIMIT) return strcmp(a->u.limit.type, b->u.limit.type) == 0;
     if (a->id && a->id == b->id) return !fresh(a) && !fresh(b);
     return ka && kb && strcmp(ka, kb) == 0;

@@ -45,6 +45,7 @@ static int new_item(sim *s)
     if (chance(s, 300)) i->max_attempts = (int)between(s, 1, 4);
     if (chance(s, s->plan.timeouts)) i->timeout_us = between(s, 5 * PAWL_MILLISECOND, s->plan.lease_us);
     limits_item(s, i);
+    places_item(s, i);
     return s->items_count++;
 }
 
@@ -66,7 +67,7 @@ static pawl_body body_of(sim *s, int number, char payload[16])
     return (pawl_body){.id = s->asks[number].id,
                        .type = type_names[i->type],
                        .queue = queue_names[i->queue],
-                       .tenant = "",
+                       .tenant = tenant_names[i->tenant],
                        .key = i->key >= 0 ? key_names[i->key] : NULL,
                        .content_type = "application/json",
                        .payload = {payload, strlen(payload)},
@@ -114,6 +115,7 @@ static void fill_op(sim_node *n, pawl_op *op, int number)
         op->u.queue.pause = a->pause;
     }
     if (a->kind == PAWL_OP_LIMIT) limits_fill(s, op, a);
+    if (a->kind == PAWL_OP_BOUND) places_fill(op, a);
 }
 
 static void submit(sim_node *n, const int *asks, int count)
@@ -136,7 +138,7 @@ static void submit(sim_node *n, const int *asks, int count)
     list_append(&n->requests, &r->link);
     s->open_requests++;
     const ask *a = &s->asks[asks[0]];
-    static const char *const kinds[] = {"", "insert", "", "", "", "", "cancel", "retry", "ack", "queue", "", "limit"};
+    static const char *const kinds[] = {"", "insert", "", "", "", "", "cancel", "retry", "ack", "queue", "", "limit", "bound"};
     NOTE(s, n, "ask %d: %s %t (%d in all)%s%s", asks[0], TEXT(kinds[a->kind]), a->id, count, TEXT(a->pause ? " pause" : ""),
          TEXT(a->kind == PAWL_OP_INSERT && s->items[a->item].poison ? " poison" : ""));
     if (chance(s, s->plan.give_ups)) sim_at(s, spread(s, s->plan.latency_us * 2), n, give_up, r, 0);
@@ -239,6 +241,9 @@ static void want_something(sim *s, void *arg, int64_t number)
         pause_or_resume(s, n);
     } else if (chance(s, s->plan.limit_changes)) {
         int change = new_ask(s, limits_ask(s));
+        submit(n, &change, 1);
+    } else if (chance(s, s->plan.bound_changes)) {
+        int change = new_ask(s, places_ask(s));
         submit(n, &change, 1);
     } else if (id && chance(s, s->plan.cancels)) {
         int cancel = new_ask(s, (ask){.kind = PAWL_OP_CANCEL, .id = id});

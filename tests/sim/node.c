@@ -102,6 +102,7 @@ static void add_queues(sim_node *n, bool all)
                                     .depth_limit = limit,
                                     .full = full,
                                     .policy = random_policy(s)};
+        places_queue(s, q, &config);
         if (serve && core_add_queue(n->core, &config)) broken(s, "a core is made", "core_add_queue failed");
     }
 }
@@ -118,6 +119,7 @@ static void add_handlers(sim_node *n, bool all)
         core_handler_config config = {
             .type = type_names[t], .queue = queue_names[t % QUEUES], .policy = random_policy(s), .handler = n};
         limits_handler(n, t, &config);
+        places_handler(s, t, &config);
         if (core_add_handler(n->core, &config)) broken(s, "a core is made", "core_add_handler failed");
     }
     core_handler_config wild = {.type = "*", .policy = random_policy(s), .handler = n};

@@ -29,6 +29,7 @@
 #define TYPES 4
 #define KEYS 4
 #define RATE_KEYS 3
+#define TENANTS 4
 #define GATES (TYPES * RATE_KEYS)
 #define LANES_MAX 3
 #define WALL_BASE INT64_C(1800000000000000) /* the wall clock at virtual time 0 */
@@ -100,6 +101,11 @@ typedef struct plan {
     int steps;          /* of the store's clock, in the whole phase */
     int parked_max;
     pawl_rate rates[TYPES][2]; /* permits 0: not limited */
+    /* Concurrency limits: */
+    bool places;
+    int type_most[TYPES], key_most[TYPES], queue_most[QUEUES]; /* 0: none */
+    bool ordered[TYPES], fair[QUEUES];
+    int bound_changes; /* of 1000 asks */
 } plan;
 
 /* ---- the world ------------------------------------------------------------------------------------------------------------- */
@@ -133,7 +139,8 @@ typedef struct ask {
     pawl_id id;         /* INSERT: handed back after UNKNOWN, or 0; else the task */
     int queue;          /* QUEUE */
     bool pause;         /* QUEUE, LIMIT */
-    int type, rate_key; /* LIMIT; -1: of all keys */
+    int type, rate_key; /* LIMIT; -1: of all keys. BOUND: of a queue, or a tenant, too */
+    int scope, most;    /* BOUND; there pause says ordered */
     pawl_rate rate;
     bool committed, answered, spawned;
     pawl_status status;    /* once answered */
@@ -146,6 +153,7 @@ typedef struct item {
     int type, queue, key; /* key -1: none */
     int rate_key;         /* -1: none */
     bool told;            /* by its handler, not by its body */
+    int tenant;
     int priority, max_attempts;
     int64_t delay_us, timeout_us;
     bool poison, spawned;
@@ -222,7 +230,9 @@ struct sim_node {
     X(OUTAGES, "outages") X(RECALLS, "runs recalled") X(WAITS, "lock waits") X(NUMBERS, "node numbers taken") \
     X(SLOTS, "rate slots taken") X(SLOTS_USED, "of them used") X(SLOTS_BACK, "given back") X(SLOTS_LOST, "lost") \
     X(NEAR, "tasks that waited at their node") X(MOVED, "tasks that waited in the store") X(REFUSED, "tasks refused") \
-    X(LIMITED_LOCAL, "starts under a local limit") X(LIMIT_CHANGES, "limits changed") X(STEPS, "steps of the store's clock")
+    X(LIMITED_LOCAL, "starts under a local limit") X(LIMIT_CHANGES, "limits changed") X(STEPS, "steps of the store's clock") \
+    X(PLACES, "places taken") X(ORDERED, "of them in order") X(BLOCKED, "sightings of blocked tasks") \
+    X(BOUND_CHANGES, "concurrency limits changed")
 /* clang-format on */
 
 typedef enum stat {
@@ -281,6 +291,7 @@ extern const char *const queue_names[QUEUES];
 extern const char *const type_names[TYPES];
 extern const char *const key_names[KEYS];
 extern const char *const rate_key_names[RATE_KEYS];
+extern const char *const tenant_names[TENANTS];
 
 /* world.c */
 void world_run(uint64_t seed, bool rows, bool trace, int64_t stats[STATS_COUNT]); /* one history, from start to finish */
@@ -319,6 +330,14 @@ void load_heal(sim *s);        /* resumes what is paused */
 void load_idle_work(sim *s);
 int ask_of_body(const sim *s, const pawl_body *body); /* -1: none of ours */
 int ask_of_by(const char *by);
+
+/* places.c */
+void places_plan(sim *s, plan *p);
+void places_item(sim *s, item *i);
+void places_handler(sim *s, int type, core_handler_config *config);
+void places_queue(sim *s, int queue, core_queue_config *config);
+ask places_ask(sim *s);
+void places_fill(pawl_op *op, const ask *a);
 
 /* limits.c */
 void limits_plan(sim *s, plan *p);

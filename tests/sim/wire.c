@@ -73,6 +73,10 @@ static void copy_op(pawl_arena *a, pawl_op *op)
         op->u.limit.type = pawl_arena_str(a, op->u.limit.type);
         op->u.limit.key = copy_bytes(a, op->u.limit.key);
         break;
+    case PAWL_OP_BOUND:
+        op->u.bound.name = pawl_arena_str(a, op->u.bound.name);
+        op->u.bound.key = copy_bytes(a, op->u.bound.key);
+        break;
     case PAWL_OP_PROGRESS: op->u.progress.text = pawl_arena_str(a, op->u.progress.text); break;
     case PAWL_OP_ACK: op->u.ack.note = pawl_arena_str(a, op->u.ack.note); break;
     case PAWL_OP_QUEUE: op->u.queue.queue = pawl_arena_str(a, op->u.queue.queue); break;
@@ -145,6 +149,7 @@ static void return_ops(pawl_op *const *from, pawl_op *const *to, int count)
         to[i]->out_epoch = from[i]->out_epoch;
         to[i]->out_state = from[i]->out_state;
         if (from[i]->kind == PAWL_OP_LIMIT) to[i]->u.limit.more = from[i]->u.limit.more;
+        if (from[i]->kind == PAWL_OP_BOUND) to[i]->u.bound.more = from[i]->u.bound.more;
         if (from[i]->kind != PAWL_OP_FINISH) continue;
         for (int k = 0; k < from[i]->u.finish.spawns_count; k++) {
             return_ops(&(pawl_op *){&from[i]->u.finish.spawns[k]}, &(pawl_op *){&to[i]->u.finish.spawns[k]}, 1);
@@ -158,6 +163,7 @@ static void return_claim(pawl_claim *from, pawl_claim *to)
         to->wants[i].got = from->wants[i].got;
         to->wants[i].paused = from->wants[i].paused;
         to->wants[i].more = from->wants[i].more;
+        to->wants[i].fair = from->wants[i].fair;
         to->wants[i].next_due_us = from->wants[i].next_due_us;
     }
     to->tasks_count = from->tasks_count;
@@ -178,6 +184,7 @@ static void return_call(core_call *from, core_call *to)
         return_ops(from->u.batch.ops, to->u.batch.ops, to->u.batch.count);
         to->u.batch.store_now_us = from->u.batch.store_now_us;
         to->u.batch.node_dead = from->u.batch.node_dead;
+        to->u.batch.unblocked = from->u.batch.unblocked;
         break;
     case CORE_CLAIM: return_claim(&from->u.claim, &to->u.claim); break;
     case CORE_RENEW: to->u.renewal = from->u.renewal; break;
@@ -294,7 +301,8 @@ void wire_executed(wire *w)
     sim *s = w->sim;
     core_call_kind kind = w->call.kind;
     judge_executed(w);
-    bool wrote = (kind == CORE_APPLY && w->call.u.batch.count) || (kind == CORE_RESCUE && !w->call.u.rescue.refused);
+    bool wrote = (kind == CORE_APPLY && w->call.u.batch.count) || (kind == CORE_RESCUE && !w->call.u.rescue.refused) ||
+                 (kind == CORE_CLAIM && w->call.u.claim.news.unblocked);
     bool noise = kind == CORE_RENEW || (kind == CORE_CLAIM && w->call.u.claim.tasks_count) || kind == CORE_IDS;
     if (wrote || (noise && s->plan.noisy_wakes)) node_wake_others(s, w->session);
 }

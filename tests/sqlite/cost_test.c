@@ -210,6 +210,86 @@ static void a_list_of_an_hour_costs_what_the_hour_holds(void **state)
     store_close(s);
 }
 
+/* ---- concurrency limits ------------------------------------------------------------------------------------------ */
+
+/* How often statements of place.sql were run, the look whether there is any limit aside. */
+static int place_runs(pawl_store *store)
+{
+    int sum = 0;
+    for (int i = SQL_bound_get; i < SQL_lane_next; i++) {
+        sqlite3_stmt *st = inside(store)->writer.stmts[i];
+        if (st) sum += sqlite3_stmt_status(st, SQLITE_STMTSTATUS_RUN, 1);
+    }
+    return sum;
+}
+
+static int looks(pawl_store *store)
+{
+    sqlite3_stmt *st = inside(store)->writer.stmts[SQL_bound_any];
+    return st ? sqlite3_stmt_status(st, SQLITE_STMTSTATUS_RUN, 1) : 0;
+}
+
+static void apply_one(place *p, pawl_store *s, pawl_op *op)
+{
+    pawl_batch batch = {.ops = &op, .count = 1};
+    assert_ok(p, s->type->apply(s, &batch, p->arena, &p->err));
+}
+
+static void put_bound(place *p, pawl_store *s, pawl_scope scope, const char *name, int most)
+{
+    pawl_op op = {.kind = PAWL_OP_BOUND, .u.bound = {.scope = scope, .name = name, .most = most, .move = 1000}};
+    apply_one(p, s, &op);
+}
+
+static void a_life(place *p, pawl_store *s, int64_t node)
+{
+    pawl_claimed got;
+    apply_one(p, s, insert_op(p, NULL));
+    pawl_want want = {.queue = "q", .free = 1, .any_type = true};
+    pawl_claim call = {.node = node, .wants = &want, .wants_count = 1, .allocator = alloc_default(), .tasks = &got};
+    assert_ok(p, s->type->claim(s, &call, p->arena, &p->err));
+    assert_int_equal(call.tasks_count, 1);
+    apply_one(p, s, finish_op(p, got.body->id, got.fence));
+    free_bodies(&got, 1);
+}
+
+static void without_limits_nothing_is_asked(void **state)
+{
+    place *p = *state;
+    pawl_store *s = open_store(p);
+    int64_t node = join(p, s);
+    a_life(p, s, node);
+    looks(s);
+    for (int i = 0; i < 10; i++) a_life(p, s, node);
+    assert_int_equal(place_runs(s), 0);
+    assert_int_equal(looks(s), 0);
+    put_bound(p, s, PAWL_SCOPE_TYPE, "t", 1);
+    a_life(p, s, node);
+    assert_true(place_runs(s) > 5);
+    store_close(s);
+}
+
+static void blocked_tasks_cost_nothing(void **state)
+{
+    place *p = *state;
+    pawl_store *s = open_store(p);
+    int64_t node = join(p, s);
+    put_bound(p, s, PAWL_SCOPE_TYPE, "t", 1);
+    insert_many(p, s, (many){.count = 1});
+    assert_int_equal(claim_types(p, s, node, "t", 5).got, 1);
+    insert_many(p, s, (many){.count = 40, .type = "u", .priority = 5});
+    const char *u = "u";
+    claim_types(p, s, node, u, 5);
+    steps(s);
+    claim_types(p, s, node, u, 5);
+    int64_t cheap = steps(s);
+    insert_many(p, s, (many){.count = 20000});
+    steps(s);
+    assert_int_equal(claim_types(p, s, node, u, 5).got, 5);
+    assert_true(steps(s) < cheap + 200);
+    store_close(s);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, place_new, place_free)
 
 int main(void)
@@ -220,6 +300,8 @@ int main(void)
         TEST(history_costs_nothing),
         TEST(an_idle_sweep_costs_nothing),
         TEST(a_list_of_an_hour_costs_what_the_hour_holds),
+        TEST(without_limits_nothing_is_asked),
+        TEST(blocked_tasks_cost_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

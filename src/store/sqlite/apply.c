@@ -75,6 +75,7 @@ void apply_op(tx *t, pawl_op *op)
     case PAWL_OP_QUEUE: apply_queue(t, op); break;
     case PAWL_OP_RESERVE: apply_reserve(t, op); break;
     case PAWL_OP_LIMIT: apply_limit(t, op); break;
+    case PAWL_OP_BOUND: apply_bound(t, op); break;
     }
 }
 
@@ -117,14 +118,16 @@ static pawl_status attempt(sqlite_store *s, pawl_batch *batch, pawl_arena *arena
     batch->store_now_us = t.now_us;
     batch->node_dead = batch->node != 0 && !t.alive;
     switch (receipt_find(&t, batch)) {
-    case SEEN_BEFORE: return tx_abort(&t, what, err);
+    case SEEN_BEFORE: batch->unblocked = t.bounded; return tx_abort(&t, what, err);
     case SEEN_ODD: return odd_receipt(&t, batch, err);
     case SEEN_NEW: break;
     }
     int failed = apply_all(&t, batch, arena);
     if (failed >= 0 && conn_refused(t.c)) *culprit = failed;
     receipt_store(&t, batch);
-    return t.c->rc ? tx_abort(&t, what, err) : tx_commit(&t, what, concerns_others(batch), err);
+    status = t.c->rc ? tx_abort(&t, what, err) : tx_commit(&t, what, concerns_others(batch), err);
+    batch->unblocked = t.unblocked;
+    return status;
 }
 
 pawl_status sqlite_apply(pawl_store *store, pawl_batch *batch, pawl_arena *arena, pawl_error *err)

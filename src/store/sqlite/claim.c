@@ -5,17 +5,22 @@
  * that the node does not know nor suspects that it may not have now stand in the way of others. Within one priority it takes
  * the first few of every lane, sorts them and grants.
  *
+ * A task that finds no place of a concurrency limit is blocked, and the lanes of that priority are looked at again: there may be others
+ * behind it. Where tenants take turns, lanes are theirs, and a claim goes from tenant to tenant, from where the last one ended.
+ *
  * A task whose body cannot be read is left where it is and counted; the fifth time it ends as failed.
  */
 #include "base/alloc.h"
 #include "base/canary.h"
 #include "base/check.h"
 #include "core/task.h"
+#include "store/sqlite/place.h"
 #include "store/sqlite/quota.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define UNREADABLE_MAX 5
+#define BLOCKED_MOST 2000 /* tasks that one claim blocks; the next one goes on */
 
 typedef struct claiming {
     tx *t;
@@ -29,6 +34,8 @@ typedef struct claiming {
     int64_t priority; /* of the candidates */
     task_row *rows;   /* due tasks of one priority */
     int count, room;
+    int blocked;       /* for want of places, so far */
+    bool some_blocked; /* among the candidates */
 } claiming;
 
 static const char what[] = "claim tasks in";
@@ -112,7 +119,7 @@ static void due_of_lane(claiming *c, const lane_key *lane)
     query q = query_on(c->t->c, SQL_lane_due);
     put_lane(&q, lane);
     put_int(&q, c->t->now_us);
-    put_int(&q, c->want->free + c->want->prefetch - c->want->got + 1);
+    put_int(&q, c->want->free + c->want->prefetch - c->want->got + 1 + c->blocked);
     while (query_row(&q)) {
         task_row row = read_due(&q, lane);
         if (!add_row(c, &row)) break;
@@ -142,7 +149,7 @@ static int by_time(const void *a, const void *b)
 /* Many lanes may bring far more than can be granted: the first ordinary ones are enough. */
 static void sort_rows(claiming *c)
 {
-    int enough = c->want->free + c->want->prefetch - c->want->got + 1, ordinary = 0, kept = 0;
+    int enough = c->want->free + c->want->prefetch - c->want->got + 1 + c->blocked, ordinary = 0, kept = 0;
     if (c->count == 0) return;
     qsort(c->rows, (size_t)c->count, sizeof *c->rows, by_time);
     for (int i = 0; i < c->count; i++)
@@ -154,6 +161,7 @@ static bool allowed(const claiming *c, const task_row *row)
 {
     const pawl_want *w = c->want;
     if (w->got >= w->free + w->prefetch) return false;
+    if (w->got >= w->free && c->t->bounded && places_bounded(c->t, row->queue_id, row->type_id)) return false;
     if (row->class == CLASS_ORDINARY) return true;
     return w->got < w->free && (row->class == CLASS_SUSPECT || (w->solo && !c->solo_taken));
 }
@@ -176,6 +184,12 @@ static void grant(claiming *c, task_row *row)
     pawl_body *body = body_get(t->c, c->call->allocator, row->id);
     if (!body) {
         leave_unreadable(t, row);
+        return;
+    }
+    if (t->bounded && !places_admit(t, row, body->rate_key)) {
+        pawl_body_free(c->call->allocator, body);
+        c->blocked++;
+        c->some_blocked = true;
         return;
     }
     bool limited = quota_limited(t, row->type_id);
@@ -209,14 +223,20 @@ static void grant(claiming *c, task_row *row)
     c->solo_taken |= row->class == CLASS_SOLO;
 }
 
-static void grant_rows(claiming *c)
+/* true: some were blocked instead, so there may be others. */
+static bool grant_rows(claiming *c)
 {
+    c->some_blocked = false;
     sort_rows(c);
     for (int i = 0; i < c->count && !c->t->c->rc; i++) {
         if (allowed(c, &c->rows[i])) grant(c, &c->rows[i]);
         else c->want->more = true;
     }
     c->count = 0;
+    if (!c->some_blocked) return false;
+    places_offer(c->t);
+    if (c->blocked >= BLOCKED_MOST) c->want->more = true;
+    return c->blocked < BLOCKED_MOST;
 }
 
 /* ---- wants --------------------------------------------------------------------------------------------------------------- */
@@ -254,15 +274,130 @@ static bool knows(const claiming *c, int64_t type_id)
 static void claim_lanes(claiming *c, int64_t queue_id)
 {
     lane_key lane = LANE_FIRST(queue_id);
-    while (lane_next(c->t->c, &lane)) {
-        if (c->count && lane.priority != c->priority) grant_rows(c);
+    for (;;) {
+        bool found = lane_next(c->t->c, &lane);
+        if (c->count && (!found || lane.priority != c->priority) && grant_rows(c)) {
+            lane = (lane_key){queue_id, c->priority, -1, 0};
+            continue;
+        }
+        if (!found) break;
         if (!knows(c, lane.type_id)) continue;
         c->priority = lane.priority;
         due_of_lane(c, &lane);
         future_of_lane(c, &lane);
         if (c->count > 16384) sort_rows(c);
     }
-    grant_rows(c);
+}
+
+/* ---- tenants that take turns ---------------------------------------------------------------------------------------------- */
+
+static bool next_in(claiming *c, sql_name which, int64_t queue_id, const int64_t *priority, int64_t after, int64_t *out)
+{
+    query q = query_on(c->t->c, which);
+    put_int(&q, queue_id);
+    if (priority) put_int(&q, *priority);
+    put_int(&q, after);
+    bool found = query_row(&q);
+    if (found) *out = get_int(&q);
+    query_end(&q);
+    return found;
+}
+
+static void due_of_tenant(claiming *c, const lane_key *lane, int64_t tenant_id, int most)
+{
+    query q = query_on(c->t->c, SQL_shared_due);
+    put_int(&q, lane->queue_id);
+    put_int(&q, lane->priority);
+    put_int(&q, tenant_id);
+    put_int(&q, lane->class);
+    put_int(&q, lane->type_id);
+    put_int(&q, c->t->now_us);
+    put_int(&q, most);
+    while (query_row(&q)) {
+        task_row row = read_due(&q, lane);
+        if (!add_row(c, &row)) break;
+    }
+    query_end(&q);
+}
+
+/* The tenant's due tasks of one priority, as many of each lane as that. */
+static void rows_of_tenant(claiming *c, int64_t queue_id, int64_t priority, int64_t tenant_id, int most)
+{
+    lane_key lane = {queue_id, priority, -1, 0};
+    for (;;) {
+        query q = query_on(c->t->c, SQL_shared_lane);
+        put_int(&q, queue_id);
+        put_int(&q, priority);
+        put_int(&q, tenant_id);
+        put_int(&q, lane.class);
+        put_int(&q, lane.type_id);
+        bool found = query_row(&q);
+        if (found) {
+            lane.class = get_int(&q);
+            lane.type_id = get_int(&q);
+        }
+        query_end(&q);
+        if (!found) return;
+        if (knows(c, lane.type_id)) due_of_tenant(c, &lane, tenant_id, most);
+    }
+}
+
+/* Grants up to `rest` of the tenant; how many it took of that. *seen: there was something to look at. */
+static int serve(claiming *c, int64_t queue_id, int64_t priority, int64_t tenant_id, int rest, bool *seen)
+{
+    int before = c->want->got;
+    bool again = true;
+    while (again && !c->t->c->rc) {
+        rows_of_tenant(c, queue_id, priority, tenant_id, rest + 1);
+        *seen |= c->count > 0;
+        sort_rows(c);
+        int left = rest - (c->want->got - before);
+        c->some_blocked = false;
+        for (int i = 0; i < c->count && !c->t->c->rc; i++) {
+            int got = c->want->got;
+            if (left > 0 && allowed(c, &c->rows[i])) grant(c, &c->rows[i]);
+            else if (!allowed(c, &c->rows[i])) c->want->more = true;
+            left -= c->want->got - got;
+        }
+        c->count = 0;
+        again = c->some_blocked && left > 0 && c->blocked < BLOCKED_MOST;
+        if (c->some_blocked) places_offer(c->t);
+        if (c->some_blocked && !again && left > 0) c->want->more = true;
+    }
+    return c->want->got - before;
+}
+
+static bool has_room(const claiming *c) { return c->want->got < c->want->free + c->want->prefetch && !c->t->c->rc; }
+
+/* One round about the tenants of a priority, from the one whose turn it is; true: something was granted. */
+static bool round_about(claiming *c, int64_t queue_id, int64_t priority, turn *at)
+{
+    int64_t first = at->rest > 0 ? at->tenant_id - 1 : at->tenant_id, tenant_id = first;
+    int before = c->want->got;
+    for (int lap = 0; lap < 2 && !c->want->more; lap++) {
+        int64_t after = lap == 0 ? first : -1;
+        while (!c->want->more && next_in(c, SQL_shared_tenant, queue_id, &priority, after, &tenant_id)) {
+            if (lap == 1 && tenant_id > first) break;
+            bool seen = false, mine = at->rest > 0 && at->tenant_id == tenant_id;
+            int rest = mine ? at->rest : turn_weight(c->t, queue_id, tenant_id);
+            int got = serve(c, queue_id, priority, tenant_id, rest, &seen);
+            if (got > 0) *at = (turn){tenant_id, has_room(c) ? 0 : rest - got};
+            after = tenant_id;
+        }
+    }
+    return c->want->got > before;
+}
+
+static void claim_turns(claiming *c, int64_t queue_id, turn at)
+{
+    turn was = at;
+    int64_t priority = INT64_MIN, due_us;
+    while (!c->t->c->rc && next_in(c, SQL_shared_priority, queue_id, NULL, priority, &priority))
+        while (round_about(c, queue_id, priority, &at) && !c->want->more) continue;
+    if (next_in(c, SQL_shared_future, queue_id, NULL, c->t->now_us, &due_us) &&
+        (!c->want->next_due_us || due_us < c->want->next_due_us))
+        c->want->next_due_us = due_us;
+    if ((at.tenant_id != was.tenant_id || at.rest != was.rest) && !CANARY(TURNS_FORGOTTEN)) turn_put(c->t, queue_id, &at);
 }
 
 static void claim_want(claiming *c)
@@ -270,12 +405,18 @@ static void claim_want(claiming *c)
     pawl_want *w = c->want;
     w->got = 0;
     w->next_due_us = 0;
-    w->more = w->paused = false;
+    w->more = w->paused = w->fair = false;
     if ((w->paused = gate_shut(c->t))) return;
     if (!c->t->alive && !CANARY(GRANTED_AFTER_RESCUE)) return;
     int64_t queue_id = name_find(c->t->c, w->queue);
     if (!queue_id || (w->paused = tally_paused(c->t, queue_id) && !CANARY(PAUSE_UNSEEN))) return;
-    if (read_types(c)) claim_lanes(c, queue_id);
+    turn at;
+    if (!read_types(c)) return;
+    if (c->t->bounded && turn_get(c->t, queue_id, &at)) {
+        w->fair = turns_on(c->t, queue_id);
+        claim_turns(c, queue_id, at);
+    }
+    claim_lanes(c, queue_id);
 }
 
 static void give_up(pawl_claim *call)
@@ -298,6 +439,7 @@ pawl_status sqlite_claim(pawl_store *store, pawl_claim *call, pawl_arena *arena,
     }
     node_news(&t, &call->news);
     status = t.c->rc ? tx_abort(&t, what, err) : tx_commit(&t, what, false, err);
+    call->news.unblocked = t.unblocked;
     if (status) give_up(call);
     return status;
 }

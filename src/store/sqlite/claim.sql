@@ -4,22 +4,22 @@
 
 -- name: lane_next
 SELECT priority, class, type_id FROM pawl_live INDEXED BY pawl_ready
-WHERE state = 2 AND blocked = 0 AND queue_id = ? AND (priority, class, type_id, run_at_us) > (?, ?, ?, 9223372036854775807)
+WHERE state = 2 AND blocked = 0 AND tenant_id IS NULL AND queue_id = ? AND (priority, class, type_id, run_at_us) > (?, ?, ?, 9223372036854775807)
 ORDER BY priority, class, type_id, run_at_us LIMIT 1;
 
 -- name: lane_due
 SELECT id, run_at_us, fence, runs, failures, interruptions, rescues, strikes, level, unreadable
 FROM pawl_live INDEXED BY pawl_ready
-WHERE state = 2 AND blocked = 0 AND queue_id = ? AND priority = ? AND class = ? AND type_id = ? AND run_at_us <= ?
+WHERE state = 2 AND blocked = 0 AND tenant_id IS NULL AND queue_id = ? AND priority = ? AND class = ? AND type_id = ? AND run_at_us <= ?
 ORDER BY run_at_us, id LIMIT ?;
 
 -- name: lane_future
 SELECT run_at_us FROM pawl_live INDEXED BY pawl_ready
-WHERE state = 2 AND blocked = 0 AND queue_id = ? AND priority = ? AND class = ? AND type_id = ? AND run_at_us > ?
+WHERE state = 2 AND blocked = 0 AND tenant_id IS NULL AND queue_id = ? AND priority = ? AND class = ? AND type_id = ? AND run_at_us > ?
 ORDER BY run_at_us LIMIT 1;
 
 -- name: lane_count
 SELECT count(*), min(run_at_us) FROM (
     SELECT run_at_us FROM pawl_live INDEXED BY pawl_ready
-    WHERE state = 2 AND blocked = 0 AND queue_id = ? AND priority = ? AND class = ? AND type_id = ? AND run_at_us <= ?
+    WHERE state = 2 AND blocked = 0 AND tenant_id IS NULL AND queue_id = ? AND priority = ? AND class = ? AND type_id = ? AND run_at_us <= ?
     ORDER BY run_at_us LIMIT ?);

@@ -9,6 +9,7 @@
  */
 #include "base/error.h"
 #include "store/sqlite/inner.h"
+#include "store/sqlite/place.h"
 #include "store/sqlite/sqlite.h"
 #include "store/store.h"
 #include <string.h>
@@ -237,6 +238,7 @@ static pawl_status attempt(sqlite_store *s, conn *c, pawl_op **ops, int count, p
     undo_prepare(&u, c);
     bool begun = conn_exec(c, "SAVEPOINT pawl_apply");
     t.gate = gate_mode(c);
+    t.bounded = places_any(c);
     int failed = apply_all(&t, ops, count, arena);
     *culprit = failed >= 0 && failed < count && conn_refused(c) ? failed : -1;
     conn_exec(c, "RELEASE pawl_apply");

@@ -55,6 +55,8 @@ typedef struct sqlite_store {
     pawl_id audit_walk;           /* where the sweep of old trails goes on */
     int64_t budget_walk;          /* and that of idle quotas */
     int gate;                     /* its mode; -1: to be read anew */
+    int bounded;                  /* there are concurrency limits; -1: to be read anew */
+    int64_t spot_walk;            /* where the sweep of spots goes on */
 
     reader readers[READERS];
     pthread_mutex_t watch_lock;
@@ -79,6 +81,10 @@ typedef struct tx {
     int64_t limit_type;   /* the type last asked about, */
     bool limit_found;     /* and whether it is limited */
     struct quota *quotas; /* read so far; see quota.c */
+    bool bounded;         /* there are, or were, concurrency limits */
+    bool unblocked;       /* tasks were unblocked */
+    struct spot *spots;   /* read so far; see place.c */
+    struct kind *kinds;
 } tx;
 
 pawl_status tx_begin(sqlite_store *s, tx *t, const char *what, pawl_error *err); /* after OK: commit or abort follows */
@@ -107,6 +113,7 @@ typedef struct task_row {
     int64_t fence, node, queue_id, type_id, run_at_us, leased_us, started_us;
     bool born_leased; /* and still under that first lease */
     bool not_started, mark, cancel_asked;
+    int64_t blocked; /* the spot at which it is to be stored as blocked; see place.c */
     int priority, class;
     int runs, failures, interruptions, rescues, strikes, level, unreadable;
 } task_row;
@@ -172,6 +179,9 @@ void quota_flush(tx *t); /* writes the quotas that changed; part of tx_flush */
 void quota_forget(tx *t);
 void quota_load_limits(tx *t, const pawl_dump *d); /* quota_past.c */
 void quota_load_budgets(tx *t, const pawl_dump *d);
+void apply_bound(tx *t, pawl_op *op);
+void places_flush(tx *t); /* offers what is free; part of tx_flush */
+void places_forget(tx *t);
 bool lease_good(tx *t, pawl_op *op, task_row *row); /* leased under exactly this fence; else the operation is STALE */
 void task_again(tx *t, task_row *row, int64_t run_at_us, pawl_audit level,
                 const char *detail); /* leased -> pending; never started */

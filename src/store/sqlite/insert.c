@@ -12,6 +12,7 @@
  */
 #include "base/check.h"
 #include "core/task.h"
+#include "store/sqlite/place.h"
 #include "store/sqlite/quota.h"
 #include <string.h>
 
@@ -190,6 +191,7 @@ static void update(tx *t, pawl_op *op, key_state *k)
     } else {
         live_drop(t, row);
     }
+    if (t->bounded) places_withdraw(t, row);
     if (row->level == PAWL_AUDIT_FULL && op->audit != PAWL_AUDIT_FULL) audit_put_dispatch(t, row->id);
     row->node = 0;
     row->queue_id = name_id(t->c, b->queue);
@@ -203,8 +205,10 @@ static void update(tx *t, pawl_op *op, key_state *k)
         keeps ? (taken){.b = quota_of(t, type_id, b->rate_key), .has = true, .slot = {.slot_us = slot_us, .epoch = had.epoch}}
               : take_slot(t, op, row, false);
     if (slot.b && slot.has) row->run_at_us = slot.slot.slot_us;
+    row->blocked = 0;
+    if (t->bounded) places_line_up(t, row, b->rate_key);
     live_put(t, row);
-    if (slot.b && slot.has) slotted_put(t, row->id, slot.b, slot.slot.epoch);
+    if (slot.b && slot.has && !row->blocked) slotted_put(t, row->id, slot.b, slot.slot.epoch);
     body_replace(t, b, row);
     tally_seen(t, row->id, SEEN_QUEUE, row->queue_id);
     tally_seen(t, row->id, SEEN_TYPE, row->type_id);
@@ -221,7 +225,8 @@ static void id_taken(pawl_op *op, const task_row *row)
 
 static bool may_lease(tx *t, const pawl_op *op, const task_row *row)
 {
-    return op->u.insert.ask_lease && t->node && t->alive && row->run_at_us <= t->now_us && !tally_paused(t, row->queue_id);
+    if (!op->u.insert.ask_lease || !t->node || !t->alive || row->run_at_us > t->now_us) return false;
+    return !tally_paused(t, row->queue_id) && !(t->bounded && places_needed(t, row->queue_id, row->type_id));
 }
 
 static task_row new_row(tx *t, pawl_op *op, pawl_id id, taken *slot)
@@ -271,6 +276,8 @@ static void create(tx *t, pawl_op *op, int64_t tenant_id, pawl_id before)
         return;
     }
     b->id = id;
+    if (t->bounded && row.state == PAWL_PENDING) places_line_up(t, &row, b->rate_key);
+    if (row.blocked && slot.b) slot.b->row = slot.before, slot.has = false;
     if (row.state == PAWL_LEASED) leased_put(t, &row);
     else live_put(t, &row);
     if (row.state == PAWL_PENDING && slot.b && slot.has) slotted_put(t, id, slot.b, slot.slot.epoch);

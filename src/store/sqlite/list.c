@@ -22,6 +22,7 @@ typedef struct wanted {
     bool later;       /* pending: only those of the future; then retrying says with or without failures */
     bool retrying;
     bool stale, running; /* leased */
+    bool blocked;        /* pending */
 } wanted;
 
 static const wanted states[] = {
@@ -29,6 +30,7 @@ static const wanted states[] = {
     {.name = "pending", .from = FROM_LIVE, .state = PAWL_PENDING},
     {.name = "scheduled", .from = FROM_LIVE, .state = PAWL_PENDING, .later = true},
     {.name = "retrying", .from = FROM_LIVE, .state = PAWL_PENDING, .later = true, .retrying = true},
+    {.name = "blocked", .from = FROM_LIVE, .state = PAWL_PENDING, .blocked = true},
     {.name = "leased", .from = FROM_LEASED},
     {.name = "running", .from = FROM_LEASED, .running = true},
     {.name = "stale", .from = FROM_LEASED, .stale = true},
@@ -61,6 +63,7 @@ typedef struct candidate {
     pawl_id id;
     pawl_state state;
     int64_t a, b; /* live: run_at, failures; leased: node; failed: resolved */
+    bool blocked; /* live */
     bool body;    /* the rest is known */
     int64_t type_id, queue_id, tenant_id, created_us;
     bool key; /* it has the one asked for */
@@ -70,7 +73,8 @@ static bool state_matches(listing *l, const candidate *c)
 {
     const wanted *w = &l->want;
     if (w->state && c->state != w->state) return false;
-    if (w->later && (c->a <= l->r->now_us || (c->b > 0) != w->retrying)) return false;
+    if (w->later && (c->a <= l->r->now_us || (c->b > 0) != w->retrying || c->blocked)) return false;
+    if (w->blocked && !c->blocked) return false;
     if (w->from == FROM_FAILED && l->f->unresolved && c->a) return false;
     if (w->stale || w->running) return node_pulse(l->r, c->a) == w->running;
     return true;
@@ -127,6 +131,7 @@ static bool find_candidate(listing *l, candidate *c)
             c->state = (pawl_state)get_int(&q);
             c->a = get_int(&q);
             c->b = get_int(&q);
+            c->blocked = tables[i].from == FROM_LIVE && get_int(&q) != 0;
         }
         query_end(&q);
         if (found) return true;
@@ -200,6 +205,7 @@ static candidate read_candidate(listing *l, query *q, source walked)
     c.state = (pawl_state)get_int(q);
     c.a = get_int(q);
     c.b = get_int(q);
+    if (walked == FROM_LIVE) c.blocked = get_int(q) != 0;
     if (walked == FROM_ALL && l->by_body) get_body(l, q, &c);
     return c;
 }

@@ -4,6 +4,7 @@
  * idle. Every question is cut after CUT_US, so that no snapshot keeps the WAL from starting anew; a list that is cut says how
  * far it came.
  */
+#include "store/sqlite/place.h"
 #include "store/sqlite/quota.h"
 #include "base/error.h"
 #include <stdio.h>
@@ -146,6 +147,9 @@ static bool answer(reading *r, pawl_query *query, pawl_status *status, pawl_erro
     case PAWL_QUERY_ACTS: acts_read(r, query); return true;
     case PAWL_QUERY_GATE: gate_read(r, query); return true;
     case PAWL_QUERY_DUMP: dump_read(r, query->dump); return true;
+    case PAWL_QUERY_PLACES:
+        if (!places_read(r, query)) *status = err_set(err, PAWL_INVALID, "the cursor is none that a page of limits ended with");
+        return true;
     case PAWL_QUERY_LIMITS:
         if (!limits_read(r, query)) *status = err_set(err, PAWL_INVALID, "the cursor is none that a page of limits ended with");
         return true;

@@ -154,7 +154,7 @@ static sqlite_store *store_new(const pawl_store_options *o)
     s->log_ctx = o->log_ctx;
     s->lock_wait_us = o->lock_wait_us > 0 ? o->lock_wait_us : LOCK_WAIT_US;
     s->read_only = o->read_only;
-    s->gate = -1;
+    s->gate = s->bounded = -1;
     s->side = (sidecar){.fd = -1, .probe = -1};
     s->watch = (watch){.fd = -1, .side = -1, .wal = -1};
     tally_init(&s->tally, a);
@@ -250,6 +250,7 @@ const pawl_store_type store_sqlite_type = {
     .blocking = true,
     .durable = true,
     .limits = true,
+    .places = true,
     .lanes = 1,
     .open = sqlite_open,
     .close = sqlite_close,

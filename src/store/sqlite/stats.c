@@ -84,6 +84,13 @@ static bool served(const pawl_nodes *nodes, const char *queue)
     return false;
 }
 
+static void add_due(query *q, pawl_queue_info *info)
+{
+    int64_t due = get_int(q), oldest_us = get_int(q);
+    if (due && (!info->oldest_due_us || oldest_us < info->oldest_due_us)) info->oldest_due_us = oldest_us;
+    info->due = info->due + due < DUE_MAX ? info->due + due : DUE_MAX;
+}
+
 static void count_due(reading *r, int64_t queue_id, pawl_queue_info *info)
 {
     lane_key lane = LANE_FIRST(queue_id);
@@ -95,13 +102,15 @@ static void count_due(reading *r, int64_t queue_id, pawl_queue_info *info)
         put_int(&q, lane.type_id);
         put_int(&q, r->now_us);
         put_int(&q, info->due < DUE_MAX ? DUE_MAX - info->due : 1);
-        if (query_row(&q)) {
-            int64_t due = get_int(&q), oldest_us = get_int(&q);
-            if (due && (!info->oldest_due_us || oldest_us < info->oldest_due_us)) info->oldest_due_us = oldest_us;
-            info->due = info->due + due < DUE_MAX ? info->due + due : DUE_MAX;
-        }
+        if (query_row(&q)) add_due(&q, info);
         query_end(&q);
     }
+    query q = query_on(r->c, SQL_shared_count); /* where tenants take turns */
+    put_int(&q, queue_id);
+    put_int(&q, r->now_us);
+    put_int(&q, info->due < DUE_MAX ? DUE_MAX - info->due : 1);
+    if (query_row(&q)) add_due(&q, info);
+    query_end(&q);
 }
 
 static void read_queues(reading *r, pawl_stats *s, const pawl_nodes *nodes)

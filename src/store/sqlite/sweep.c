@@ -9,6 +9,7 @@
  */
 #include "base/alloc.h"
 #include "base/idgen.h"
+#include "store/sqlite/place.h"
 #include "store/sqlite/quota.h"
 #include <string.h>
 
@@ -427,6 +428,7 @@ pawl_status sqlite_sweep(pawl_store *store, pawl_sweep *call, pawl_error *err)
     if (s.rows) step(&s);
     else conn_note(t.c, SQLITE_NOMEM);
     if (s.left > 0 && !t.c->rc) removed(&s, quota_sweep(&t, s.left));
+    if (t.bounded && !t.c->rc) places_sweep(&t);
     alloc_free(store_->allocator, s.rows);
     return t.c->rc ? tx_abort(&t, what, err) : tx_commit(&t, what, false, err);
 }

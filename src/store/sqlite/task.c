@@ -8,6 +8,7 @@
  */
 #include "base/check.h"
 #include "core/task.h"
+#include "store/sqlite/place.h"
 #include "store/sqlite/quota.h"
 #include <string.h>
 
@@ -118,6 +119,7 @@ void leased_put(tx *t, const task_row *row)
 void leased_drop(tx *t, const task_row *row)
 {
     known_drop(t->c, row->id);
+    if (t->bounded) places_leave(t, row->id, false);
     query q = query_on(t->c, SQL_leased_drop);
     put_int(&q, row->id);
     query_run(&q);
@@ -133,6 +135,7 @@ void leased_drop(tx *t, const task_row *row)
 
 void live_put(tx *t, const task_row *row)
 {
+    int64_t tenant_id = t->bounded ? turn_tenant(t, row) : -1;
     query q = query_on(t->c, SQL_live_put);
     put_int(&q, row->id);
     put_int(&q, row->state);
@@ -141,11 +144,13 @@ void live_put(tx *t, const task_row *row)
     put_int(&q, row->priority);
     put_int(&q, row->class);
     put_int(&q, row->run_at_us);
+    put_int(&q, row->blocked);
     put_int(&q, row->fence);
     put_counters(&q, row);
     put_int(&q, row->strikes);
     put_int(&q, row->level);
     put_int(&q, row->unreadable);
+    put_int_or_null(&q, tenant_id, -1);
     query_run(&q);
     tally_state(t, row->queue_id, row->state, 1);
 }
@@ -240,6 +245,7 @@ void end_put(tx *t, const task_row *row, const task_end *end)
     put_text(&q, end->result_ref);
     put_bytes(&q, end->result);
     query_run(&q);
+    if (t->bounded) places_end(t, row);
     count_end(t, row, end->to, run, ran);
 }
 

@@ -35,8 +35,8 @@ FROM pawl_live WHERE id = ?;
 
 -- name: live_put
 INSERT INTO pawl_live (id, state, queue_id, type_id, priority, class, run_at_us, blocked, fence,
-                       runs, failures, interruptions, rescues, strikes, level, unreadable)
-VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?);
+                       runs, failures, interruptions, rescues, strikes, level, unreadable, tenant_id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: live_drop
 DELETE FROM pawl_live WHERE id = ?;

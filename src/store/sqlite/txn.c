@@ -6,7 +6,7 @@
  */
 #include "base/error.h"
 #include "base/idgen.h"
-#include "store/sqlite/inner.h"
+#include "store/sqlite/place.h"
 
 static pawl_status no_turn(sqlite_store *s, const char *what, pawl_error *err)
 {
@@ -34,7 +34,7 @@ static pawl_status check_schema(sqlite_store *s, pawl_error *err)
     conn *c = &s->writer;
     if (!conn_version_moved(c) || CANARY(SCHEMA_UNSEEN)) return PAWL_OK;
     atomic_store(&s->seen_version, c->version);
-    s->gate = -1;
+    s->gate = s->bounded = -1;
     pawl_status status = migrate_check(c, s->path, err);
     if (status) c->version = -1; /* look again next time */
     return status;
@@ -63,6 +63,8 @@ pawl_status tx_begin(sqlite_store *s, tx *t, const char *what, pawl_error *err)
     *t = (tx){.s = s, .c = c, .t = &s->tally};
     if (s->gate < 0) s->gate = gate_mode(c);
     t->gate = s->gate;
+    if (s->bounded < 0) s->bounded = places_any(c);
+    t->bounded = s->bounded > 0;
     t->now_us = s->clock.wall_us(s->clock.ctx);
     t->boot_us = CANARY(EXPIRY_BY_WALL) ? t->now_us : s->clock.boot_us(s->clock.ctx);
     return PAWL_OK;
@@ -73,6 +75,8 @@ pawl_status tx_abort(tx *t, const char *what, pawl_error *err)
     sqlite_store *s = t->s;
     pawl_status status = t->c->rc ? conn_fail(t->c, what, s->path, err) : PAWL_OK;
     quota_forget(t);
+    places_forget(t);
+    s->bounded = -1;
     roll_back(t->c);
     leave(s);
     return status;
@@ -80,6 +84,7 @@ pawl_status tx_abort(tx *t, const char *what, pawl_error *err)
 
 bool tx_flush(tx *t)
 {
+    if (t->bounded) places_flush(t);
     if (t->id_drawn) meta_put(t->c, "last_id", t->last_id);
     tally_flush(t);
     quota_flush(t);
@@ -92,6 +97,7 @@ static pawl_status commit_failed(tx *t, const char *what, pawl_error *err)
     err_set(err, PAWL_UNKNOWN,
             "could not %s \"%s\": the commit failed (%s), and whether it took effect shows when it is repeated", what, t->s->path,
             t->c->why);
+    t->s->bounded = -1;
     roll_back(t->c);
     leave(t->s);
     return PAWL_UNKNOWN;
@@ -104,7 +110,7 @@ pawl_status tx_commit(tx *t, const char *what, bool wake, pawl_error *err)
     query q = query_on(t->c, SQL_commit);
     if (!q.st) return tx_abort(t, what, err);
     if (!query_run(&q)) return commit_failed(t, what, err);
-    if (wake && !sidecar_alone(&s->side) && !CANARY(WAL_ONLY)) sidecar_touch(&s->side);
+    if ((wake || t->unblocked) && !sidecar_alone(&s->side) && !CANARY(WAL_ONLY)) sidecar_touch(&s->side);
     ckpt_after_commit(s);
     leave(s);
     return PAWL_OK;

@@ -1,0 +1,745 @@
+/* Concurrency limits: never more leases than places, and nobody is blocked beside a free one. */
+#include "contract.h"
+
+#define S PAWL_SECOND
+
+/* ---- helpers ----------------------------------------------------------------------------------------------------- */
+
+static pawl_op *op_bound(world *w, pawl_scope scope, const char *name, const char *key, int most)
+{
+    pawl_op *op = keep(w, sizeof *op);
+    op->kind = PAWL_OP_BOUND;
+    op->audit = PAWL_AUDIT_FULL;
+    op->u.bound.scope = scope;
+    op->u.bound.name = name;
+    op->u.bound.key = pawl_str(key);
+    op->u.bound.most = most;
+    op->u.bound.move = 1000;
+    return op;
+}
+
+static void bound(world *w, pawl_scope scope, const char *name, int most)
+{
+    assert_int_equal(apply(w, w->a, 0, op_bound(w, scope, name, NULL, most)), PAWL_OP_DONE);
+}
+
+static void ordered(world *w, const char *type)
+{
+    pawl_op *op = op_bound(w, PAWL_SCOPE_KEYS, type, NULL, 1);
+    op->u.bound.ordered = true;
+    assert_int_equal(apply(w, w->a, 0, op), PAWL_OP_DONE);
+}
+
+static pawl_id put(world *w, spec s) { return insert(w, w->a, 0, s); }
+
+static void put_many(world *w, spec s, int count)
+{
+    for (int i = 0; i < count; i++) put(w, s);
+}
+
+static int take(world *w, int64_t n, int free) { return claim(w, w->a, n, (wish){.free = free}).got; }
+
+static pawl_lease nth(world *w, int i) { return (pawl_lease){w->claimed[i].body->id, w->claimed[i].fence}; }
+
+/* Takes exactly one, this one. */
+static pawl_lease take_this(world *w, int64_t n, pawl_id id)
+{
+    assert_int_equal(take(w, n, 10), 1);
+    assert_int_equal(w->claimed[0].body->id, id);
+    return nth(w, 0);
+}
+
+static pawl_batch end(world *w, int64_t n, const pawl_lease *got, pawl_state to)
+{
+    pawl_op *op = op_finish(w, got->id, got->fence, to);
+    pawl_batch b = apply_all(w, w->a, n, &op, 1);
+    assert_int_equal(op->result, PAWL_OP_DONE);
+    return b;
+}
+
+static pawl_places *places_of(world *w, pawl_place_filter filter)
+{
+    if (!filter.limit) filter.limit = 100;
+    pawl_query query = {.kind = PAWL_QUERY_PLACES, .place_filter = &filter};
+    assert_int_equal(w->a->type->read(w->a, &query, w->arena, &w->err), PAWL_OK);
+    return query.places;
+}
+
+static const pawl_place_info *spot(world *w, pawl_scope scope, const char *name, const char *key)
+{
+    static const pawl_place_info none;
+    pawl_places *p = places_of(w, (pawl_place_filter){.scope = scope, .name = name});
+    for (size_t i = 0; i < p->count; i++)
+        if (p->places[i].key.len == strlen(key) && memcmp(p->places[i].key.data, key, strlen(key)) == 0) return &p->places[i];
+    return &none;
+}
+
+static void assert_spot(world *w, pawl_scope scope, const char *name, const char *key, int taken, int blocked)
+{
+    const pawl_place_info *s = spot(w, scope, name, key);
+    assert_int_equal(s->taken, taken);
+    assert_int_equal(s->blocked, blocked);
+}
+
+/* ---- places ------------------------------------------------------------------------------------------------------ */
+
+static void no_more_than_there_are(world *w)
+{
+    int64_t n = join(w, w->a), other = join(w, w->b);
+    bound(w, PAWL_SCOPE_TYPE, "t", 3);
+    put_many(w, (spec){0}, 5);
+    put_many(w, (spec){.type = "u"}, 2);
+    assert_int_equal(take(w, n, 2), 2);
+    pawl_lease first = nth(w, 0);
+    pawl_want want = claim(w, w->b, other, (wish){.free = 10});
+    assert_int_equal(want.got, 3); /* one of t, two of u */
+    assert_false(want.more);
+    assert_spot(w, PAWL_SCOPE_TYPE, "t", "", 3, 2);
+    assert_int_equal(take(w, n, 10), 0);
+    assert_true(end(w, n, &first, PAWL_SUCCEEDED).unblocked);
+    assert_int_equal(take(w, n, 10), 1);
+    assert_spot(w, PAWL_SCOPE_TYPE, "t", "", 3, 1);
+}
+
+static void of_a_queue(world *w)
+{
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_QUEUE, "q", 2);
+    put(w, (spec){0});
+    put(w, (spec){.type = "u"});
+    put(w, (spec){.type = "v"});
+    put_many(w, (spec){.queue = "other"}, 3);
+    assert_int_equal(take(w, n, 10), 2);
+    pawl_lease first = nth(w, 0);
+    assert_int_equal(claim(w, w->a, n, (wish){.queue = "other", .free = 10}).got, 3);
+    end(w, n, &first, PAWL_FAILED);
+    assert_int_equal(take(w, n, 10), 1);
+}
+
+static void of_each_key(world *w)
+{
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_KEYS, "t", 1);
+    assert_int_equal(apply(w, w->a, 0, op_bound(w, PAWL_SCOPE_KEYS, "t", "wide", 2)), PAWL_OP_DONE);
+    put_many(w, (spec){.rate_key = "a"}, 3);
+    put_many(w, (spec){.rate_key = "b"}, 3);
+    put_many(w, (spec){.rate_key = "wide"}, 3);
+    put_many(w, (spec){0}, 3);
+    put_many(w, (spec){.type = "u", .rate_key = "a"}, 3);
+    assert_int_equal(take(w, n, 100), 1 + 1 + 2 + 3 + 3);
+    assert_spot(w, PAWL_SCOPE_KEYS, "t", "a", 1, 2);
+    assert_spot(w, PAWL_SCOPE_KEYS, "t", "wide", 2, 1);
+    assert_true(spot(w, PAWL_SCOPE_KEYS, "t", "wide")->own && !spot(w, PAWL_SCOPE_KEYS, "t", "a")->own);
+}
+
+static void all_or_none(world *w)
+{
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_QUEUE, "q", 2);
+    bound(w, PAWL_SCOPE_KEYS, "t", 1);
+    put_many(w, (spec){.rate_key = "a"}, 50); /* one runs; the others must not keep the second place of the queue */
+    pawl_id b = put(w, (spec){.rate_key = "b"});
+    int got = take(w, n, 10);
+    while (w->news.unblocked && got < 2) got += take(w, n, 10);
+    assert_int_equal(got, 2);
+    assert_state(w, b, PAWL_LEASED);
+    assert_spot(w, PAWL_SCOPE_QUEUE, "q", "", 2, 0);
+    assert_spot(w, PAWL_SCOPE_KEYS, "t", "a", 1, 49);
+}
+
+static void a_full_queue_lets_its_keys_wait(world *w)
+{
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_QUEUE, "q", 1);
+    bound(w, PAWL_SCOPE_KEYS, "t", 1);
+    for (int i = 0; i < 5; i++) put_many(w, (spec){.rate_key = i % 2 ? "a" : "b"}, 2);
+    for (int i = 0; i < 10; i++) { /* one after the other, nobody is forgotten */
+        assert_int_equal(take(w, n, 10), 1);
+        pawl_lease got = nth(w, 0);
+        end(w, n, &got, PAWL_SUCCEEDED);
+    }
+    assert_int_equal(places_of(w, (pawl_place_filter){.blocked = true})->count, 0);
+}
+
+static void never_born_leased(world *w)
+{
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_TYPE, "t", 1);
+    pawl_op *op = op_insert(w, (spec){.ask_lease = true});
+    assert_int_equal(apply(w, w->a, n, op), PAWL_OP_DONE);
+    assert_int_equal(op->out_fence, 0);
+    take_this(w, n, op->id);
+}
+
+static void only_for_workers_that_are_free(world *w)
+{
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_TYPE, "t", 5);
+    put_many(w, (spec){0}, 5);
+    put_many(w, (spec){.type = "u"}, 2);
+    pawl_want want = claim(w, w->a, n, (wish){.free = 2, .prefetch = 10});
+    assert_int_equal(want.got, 4);
+    assert_true(want.more);
+    assert_spot(w, PAWL_SCOPE_TYPE, "t", "", 2, 0);
+}
+
+static void every_end_frees(world *w)
+{
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_TYPE, "t", 1);
+    pawl_id first = put(w, (spec){.key = "k"}), second = put(w, (spec){0});
+    pawl_lease got = take_this(w, n, first);
+    pawl_op *op = op_release(w, first, got.fence, PAWL_HOUR, PAWL_ATTEMPT_RETRY);
+    apply_all(w, w->a, n, &op, 1);
+    got = take_this(w, n, second);
+    op = op_release(w, second, got.fence, -1, PAWL_ATTEMPT_NONE);
+    apply_all(w, w->a, n, &op, 1);
+    got = take_this(w, n, second);
+    end(w, n, &got, PAWL_CANCELLED);
+    assert_spot(w, PAWL_SCOPE_TYPE, "t", "", 0, 0);
+    advance(w, PAWL_HOUR);
+    put(w, (spec){.type = "u"});
+    pawl_want want = claim(w, w->a, n, (wish){.free = 1, .prefetch = 5, .types = {"u", "t"}});
+    assert_int_equal(want.got, 2); /* the key's one is not beyond `free` */
+}
+
+static void a_lease_taken_back_frees(world *w)
+{
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_TYPE, "t", 1);
+    assert_int_equal(apply(w, w->a, 0, op_bound(w, PAWL_SCOPE_TYPE, "t", NULL, 0)), PAWL_OP_UPDATED);
+    pawl_id keyed = put(w, (spec){.key = "k"});
+    put(w, (spec){.type = "u", .priority = -1});
+    assert_int_equal(claim(w, w->a, n, (wish){.free = 1, .prefetch = 1}).got, 2);
+    bound(w, PAWL_SCOPE_TYPE, "t", 1); /* finds a lease */
+    assert_spot(w, PAWL_SCOPE_TYPE, "t", "", 1, 0);
+    pawl_id second = put(w, (spec){0});
+    assert_int_equal(take(w, n, 5), 0);
+    apply(w, w->a, 0, op_cancel(w, keyed, NULL)); /* it has not started */
+    assert_state(w, keyed, PAWL_CANCELLED);
+    take_this(w, n, second);
+}
+
+static void a_rescue_frees(world *w)
+{
+    int64_t n = join(w, w->a), dead = join(w, w->b);
+    bound(w, PAWL_SCOPE_KEYS, "t", 2);
+    put_many(w, (spec){.rate_key = "k"}, 4);
+    assert_int_equal(claim(w, w->b, dead, (wish){.free = 10}).got, 2);
+    assert_int_equal(take(w, n, 10), 0);
+    assert_int_equal(rescue_lapsed(w, w->a, n, dead, true).freed, 2);
+    assert_spot(w, PAWL_SCOPE_KEYS, "t", "k", 0, 0);
+    assert_int_equal(claim(w, w->a, n, (wish){.free = 10, .solo = true}).got, 2);
+    assert_spot(w, PAWL_SCOPE_KEYS, "t", "k", 2, 2);
+}
+
+static void a_cancelled_one_leaves_its_chance_to_the_next(world *w)
+{
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_TYPE, "t", 1);
+    pawl_id first = put(w, (spec){0}), second = put(w, (spec){0}), third = put(w, (spec){0});
+    pawl_lease got = take_this(w, n, first);
+    assert_int_equal(take(w, n, 5), 0);
+    end(w, n, &got, PAWL_SUCCEEDED); /* the place is offered to the second */
+    apply(w, w->a, 0, op_cancel(w, second, NULL));
+    take_this(w, n, third);
+}
+
+static void another_queue_is_offered_it_too(world *w)
+{
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_KEYS, "t", 1);
+    pawl_id first = put(w, (spec){.rate_key = "k"});
+    put(w, (spec){.rate_key = "k"});
+    pawl_id there = put(w, (spec){.rate_key = "k", .queue = "other"});
+    pawl_lease got = take_this(w, n, first);
+    assert_int_equal(claim(w, w->a, n, (wish){.queue = "other", .free = 5}).got, 0);
+    assert_int_equal(apply(w, w->a, 0, op_queue(w, "q", true, NULL)), PAWL_OP_DONE); /* nothing of it will start */
+    end(w, n, &got, PAWL_SUCCEEDED);
+    assert_int_equal(claim(w, w->a, n, (wish){.queue = "other", .free = 5}).got, 1);
+    assert_int_equal(w->claimed[0].body->id, there);
+}
+
+static void another_type_is_offered_it_too(world *w)
+{
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_QUEUE, "q", 1);
+    pawl_id first = put(w, (spec){.type = "u"});
+    put(w, (spec){0});
+    pawl_id last = put(w, (spec){.type = "u"});
+    pawl_lease got = take_this(w, n, first);
+    assert_int_equal(take(w, n, 5), 0);
+    end(w, n, &got, PAWL_SUCCEEDED);
+    assert_int_equal(claim(w, w->a, n, (wish){.free = 5, .types = {"u"}}).got, 1); /* nobody knows type t */
+    assert_int_equal(w->claimed[0].body->id, last);
+}
+
+static void urgent_ones_first(world *w)
+{
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_TYPE, "t", 1);
+    pawl_lease got = take_this(w, n, put(w, (spec){0}));
+    pawl_id late = put(w, (spec){.priority = 5}), urgent = put(w, (spec){.priority = -5});
+    assert_int_equal(take(w, n, 5), 0);
+    end(w, n, &got, PAWL_SUCCEEDED);
+    got = take_this(w, n, urgent);
+    end(w, n, &got, PAWL_SUCCEEDED);
+    take_this(w, n, late);
+}
+
+static void those_blocked_do_not_hide_others(world *w)
+{
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_KEYS, "t", 1);
+    put_many(w, (spec){.rate_key = "k"}, 200);
+    pawl_id other = put(w, (spec){.rate_key = "other"});
+    assert_int_equal(take(w, n, 2), 2);
+    assert_state(w, other, PAWL_LEASED);
+    pawl_want want = claim(w, w->a, n, (wish){.free = 2});
+    assert_true(want.got == 0 && !want.more && want.next_due_us == 0);
+    assert_spot(w, PAWL_SCOPE_KEYS, "t", "k", 1, 199);
+}
+
+static void blocked_as_it_comes(world *w)
+{
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_TYPE, "t", 1);
+    take_this(w, n, put(w, (spec){0}));
+    put_many(w, (spec){0}, 3);
+    assert_spot(w, PAWL_SCOPE_TYPE, "t", "", 1, 3); /* no claim has looked at them */
+    pawl_id later = put(w, (spec){.delay_us = S});
+    assert_string_equal(get(w, later)->display, "scheduled");
+}
+
+static void a_new_body_of_one_that_is_blocked(world *w)
+{
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_KEYS, "t", 1);
+    take_this(w, n, put(w, (spec){.rate_key = "k"}));
+    pawl_id id = put(w, (spec){.rate_key = "k", .key = "id"});
+    assert_string_equal(get(w, id)->display, "blocked");
+    pawl_op *op = op_insert(w, (spec){.rate_key = "k", .key = "id", .priority = 3});
+    assert_int_equal(apply(w, w->a, 0, op), PAWL_OP_UPDATED);
+    assert_string_equal(get(w, id)->display, "blocked");
+    op = op_insert(w, (spec){.rate_key = "free", .key = "id"});
+    assert_int_equal(apply(w, w->a, 0, op), PAWL_OP_UPDATED);
+    take_this(w, n, id);
+    assert_spot(w, PAWL_SCOPE_KEYS, "t", "k", 1, 0);
+}
+
+static void one_sent_again_says_that_there_may_be_something(world *w)
+{
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_TYPE, "t", 1);
+    pawl_lease got = take_this(w, n, put(w, (spec){0}));
+    put(w, (spec){0});
+    pawl_op *op = op_finish(w, got.id, got.fence, PAWL_SUCCEEDED);
+    pawl_batch b = apply_all(w, w->a, n, &op, 1);
+    assert_true(b.unblocked);
+    b.unblocked = false;
+    b.ops = &op;
+    assert_int_equal(try_apply(w, w->a, &b), PAWL_OK);
+    assert_true(b.unblocked);
+    assert_int_equal(take(w, n, 5), 1);
+}
+
+/* ---- bounds that change ---------------------------------------------------------------------------------------------- */
+
+static void what_runs_is_counted(world *w)
+{
+    int64_t n = join(w, w->a);
+    put_many(w, (spec){.rate_key = "k"}, 5);
+    assert_int_equal(take(w, n, 3), 3);
+    pawl_lease got[3] = {nth(w, 0), nth(w, 1), nth(w, 2)};
+    bound(w, PAWL_SCOPE_KEYS, "t", 2);
+    assert_int_equal(take(w, n, 5), 0);
+    assert_spot(w, PAWL_SCOPE_KEYS, "t", "k", 3, 2);
+    end(w, n, &got[0], PAWL_SUCCEEDED);
+    assert_int_equal(take(w, n, 5), 0);
+    end(w, n, &got[1], PAWL_SUCCEEDED);
+    assert_int_equal(take(w, n, 5), 1);
+}
+
+static void raised_others_go_on(world *w)
+{
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_TYPE, "t", 1);
+    put_many(w, (spec){0}, 6);
+    assert_int_equal(take(w, n, 10), 1);
+    pawl_op *op = op_bound(w, PAWL_SCOPE_TYPE, "t", NULL, 4);
+    pawl_batch b = apply_all(w, w->a, 0, &op, 1);
+    assert_true(op->result == PAWL_OP_UPDATED && !op->u.bound.more);
+    (void)b;
+    assert_int_equal(take(w, n, 10), 3);
+    assert_int_equal(apply(w, w->a, 0, op_bound(w, PAWL_SCOPE_TYPE, "t", NULL, 4)), PAWL_OP_EXISTING);
+}
+
+static void lowered_nothing_is_taken_away(world *w)
+{
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_TYPE, "t", 3);
+    put_many(w, (spec){0}, 5);
+    assert_int_equal(take(w, n, 10), 3);
+    pawl_lease got[3] = {nth(w, 0), nth(w, 1), nth(w, 2)};
+    assert_int_equal(apply(w, w->a, 0, op_bound(w, PAWL_SCOPE_TYPE, "t", NULL, 1)), PAWL_OP_UPDATED);
+    for (int i = 0; i < 2; i++) {
+        end(w, n, &got[i], PAWL_SUCCEEDED);
+        assert_int_equal(take(w, n, 10), 0);
+    }
+    end(w, n, &got[2], PAWL_SUCCEEDED);
+    assert_int_equal(take(w, n, 10), 1);
+}
+
+static void dropped_all_go_on(world *w)
+{
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_KEYS, "t", 1);
+    put_many(w, (spec){.rate_key = "a"}, 20);
+    put_many(w, (spec){.rate_key = "b"}, 20);
+    assert_int_equal(take(w, n, 100), 2);
+    pawl_op *op = op_bound(w, PAWL_SCOPE_KEYS, "t", NULL, 0);
+    op->u.bound.move = 15;
+    int pages = 0;
+    do {
+        pawl_op *again = keep(w, sizeof *again);
+        *again = *op;
+        apply(w, w->a, 0, again);
+        op = again;
+    } while (op->u.bound.more && ++pages < 10);
+    assert_in_range(pages, 1, 4);
+    assert_int_equal(take(w, n, 100), 38);
+    assert_int_equal(places_of(w, (pawl_place_filter){.blocked = true})->count, 0);
+    op = op_insert(w, (spec){.rate_key = "a", .ask_lease = true});
+    apply(w, w->a, n, op);
+    assert_true(op->out_fence > 0);
+}
+
+static void a_key_of_its_own_counts_more(world *w)
+{
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_KEYS, "t", 1);
+    put_many(w, (spec){.rate_key = "k"}, 5);
+    assert_int_equal(take(w, n, 10), 1);
+    assert_int_equal(apply(w, w->a, 0, op_bound(w, PAWL_SCOPE_KEYS, "t", "k", 3)), PAWL_OP_DONE);
+    assert_int_equal(take(w, n, 10), 2);
+    assert_int_equal(apply(w, w->a, 0, op_bound(w, PAWL_SCOPE_KEYS, "t", "k", 0)), PAWL_OP_UPDATED);
+    assert_int_equal(take(w, n, 10), 0);
+    assert_spot(w, PAWL_SCOPE_KEYS, "t", "k", 3, 2);
+}
+
+static void long_keys(world *w)
+{
+    static char a[1001], b[1001];
+    int64_t n = join(w, w->a);
+    memset(a, 'x', 1000);
+    memset(b, 'x', 1000);
+    b[999] = 'y';
+    bound(w, PAWL_SCOPE_KEYS, "t", 1);
+    put_many(w, (spec){.rate_key = a}, 2);
+    put_many(w, (spec){.rate_key = b}, 2);
+    assert_int_equal(take(w, n, 10), 2);
+}
+
+/* ---- order ------------------------------------------------------------------------------------------------------------- */
+
+static void one_after_the_other(world *w)
+{
+    int64_t n = join(w, w->a);
+    ordered(w, "t");
+    pawl_id ids[4];
+    for (int i = 0; i < 4; i++) ids[i] = put(w, (spec){.rate_key = "k", .priority = -i});
+    for (int i = 0; i < 4; i++) {
+        pawl_lease got = take_this(w, n, ids[i]);
+        assert_int_equal(take(w, n, 5), 0);
+        end(w, n, &got, i == 2 ? PAWL_FAILED : PAWL_SUCCEEDED);
+    }
+}
+
+static void retries_hold_up_those_behind(world *w)
+{
+    int64_t n = join(w, w->a);
+    ordered(w, "t");
+    pawl_id first = put(w, (spec){.rate_key = "k"}), second = put(w, (spec){.rate_key = "k"});
+    pawl_lease got = take_this(w, n, first);
+    pawl_op *op = op_release(w, first, got.fence, 10 * S, PAWL_ATTEMPT_RETRY);
+    apply_all(w, w->a, n, &op, 1);
+    assert_int_equal(take(w, n, 5), 0);
+    assert_spot(w, PAWL_SCOPE_KEYS, "t", "k", 1, 1);
+    advance(w, 10 * S);
+    got = take_this(w, n, first);
+    end(w, n, &got, PAWL_SUCCEEDED);
+    take_this(w, n, second);
+}
+
+static void one_for_later_holds_up_those_behind(world *w)
+{
+    int64_t n = join(w, w->a);
+    ordered(w, "t");
+    pawl_id later = put(w, (spec){.rate_key = "k", .delay_us = S}), second = put(w, (spec){.rate_key = "k"});
+    pawl_want want = claim(w, w->a, n, (wish){.free = 5});
+    assert_true(want.got == 0 && want.next_due_us == w->clock.now_us + S);
+    apply(w, w->a, 0, op_cancel(w, later, NULL));
+    take_this(w, n, second);
+}
+
+static void a_rescue_keeps_the_order(world *w)
+{
+    int64_t n = join(w, w->a), dead = join(w, w->b);
+    ordered(w, "t");
+    pawl_id first = put(w, (spec){.rate_key = "k"}), second = put(w, (spec){.rate_key = "k"});
+    assert_int_equal(claim(w, w->b, dead, (wish){.free = 10}).got, 1);
+    rescue_lapsed(w, w->a, n, dead, true);
+    pawl_lease got = take_this(w, n, first);
+    end(w, n, &got, PAWL_SUCCEEDED);
+    take_this(w, n, second);
+}
+
+static void order_with_other_limits(world *w)
+{
+    int64_t n = join(w, w->a);
+    ordered(w, "t");
+    bound(w, PAWL_SCOPE_QUEUE, "q", 1);
+    pawl_id a1 = put(w, (spec){.rate_key = "a"}), b1 = put(w, (spec){.rate_key = "b"});
+    pawl_id a2 = put(w, (spec){.rate_key = "a", .priority = -1}), b2 = put(w, (spec){.rate_key = "b", .priority = -1});
+    pawl_id order[] = {a1, 0, 0, 0};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(take(w, n, 5), 1);
+        pawl_lease got = nth(w, 0);
+        order[i] = got.id;
+        end(w, n, &got, PAWL_SUCCEEDED);
+    }
+    int at[4] = {0};
+    pawl_id all[] = {a1, a2, b1, b2};
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 4; k++)
+            if (order[k] == all[i]) at[i] = k;
+    assert_true(at[0] < at[1] && at[2] < at[3]);
+}
+
+static void no_longer_ordered(world *w)
+{
+    int64_t n = join(w, w->a);
+    ordered(w, "t");
+    pawl_id first = put(w, (spec){.rate_key = "k"}), second = put(w, (spec){.rate_key = "k"});
+    pawl_lease got = take_this(w, n, first);
+    pawl_op *op = op_release(w, first, got.fence, 10 * S, PAWL_ATTEMPT_SNOOZED);
+    apply_all(w, w->a, n, &op, 1);
+    assert_int_equal(apply(w, w->a, 0, op_bound(w, PAWL_SCOPE_KEYS, "t", NULL, 1)), PAWL_OP_UPDATED);
+    take_this(w, n, second);
+}
+
+/* ---- looking ------------------------------------------------------------------------------------------------------------- */
+
+static void they_are_shown(world *w)
+{
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_QUEUE, "q", 9);
+    bound(w, PAWL_SCOPE_TYPE, "u", 4);
+    bound(w, PAWL_SCOPE_KEYS, "t", 1);
+    pawl_id first = put(w, (spec){.rate_key = "k"}), second = put(w, (spec){.rate_key = "k"});
+    assert_int_equal(take(w, n, 5), 1);
+    pawl_places *all = places_of(w, (pawl_place_filter){0});
+    assert_int_equal(all->count, 4);
+    assert_true(all->places[0].scope == PAWL_SCOPE_QUEUE && all->places[0].taken == 1 && all->places[0].most == 9);
+    assert_true(all->places[1].scope == PAWL_SCOPE_TYPE && strcmp(all->places[1].name, "u") == 0 && all->places[1].most == 4);
+    assert_true(all->places[2].scope == PAWL_SCOPE_KEYS && all->places[2].key.len == 0 && all->places[2].own);
+    assert_true(all->places[3].key.len == 1 && all->places[3].holder == first && all->places[3].blocked == 1);
+    all = places_of(w, (pawl_place_filter){.task = second});
+    assert_true(all->count == 1 && all->places[0].holder == first && all->places[0].scope == PAWL_SCOPE_KEYS);
+    assert_int_equal(places_of(w, (pawl_place_filter){.task = first})->count, 0);
+    assert_int_equal(places_of(w, (pawl_place_filter){.blocked = true})->count, 1);
+    pawl_places *page = places_of(w, (pawl_place_filter){.limit = 3});
+    assert_true(page->count == 3 && page->next);
+    page = places_of(w, (pawl_place_filter){.limit = 3, .cursor = page->next});
+    assert_true(page->count == 1 && !page->next && page->places[0].taken == 1);
+    assert_int_equal(count_tasks(w, (pawl_filter){.state = "blocked"}), 1);
+    assert_int_equal(count_tasks(w, (pawl_filter){.state = "pending"}), 1);
+}
+
+static void they_outlive_the_handle(world *w)
+{
+    if (!w->a->type->durable) return;
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_TYPE, "t", 1);
+    put_many(w, (spec){0}, 3);
+    assert_int_equal(take(w, n, 5), 1);
+    reopen(w);
+    int64_t next = join(w, w->a);
+    assert_int_equal(take(w, next, 5), 0);
+    assert_spot(w, PAWL_SCOPE_TYPE, "t", "", 1, 2);
+    rescue(w, w->a, next, n, 0, 10);
+    assert_int_equal(take(w, next, 5), 1);
+}
+
+/* ---- tenants --------------------------------------------------------------------------------------------------------------- */
+
+static void turns(world *w, const char *queue) { bound(w, PAWL_SCOPE_TENANTS, queue, 1); }
+
+/* The tenants of the next `count` tasks, claimed one at a time or all at once. */
+static const char *next_tenants(world *w, int64_t n, int count, bool at_once)
+{
+    char *text = keep(w, (size_t)count + 1);
+    for (int i = 0; i < count;) {
+        int got = take(w, n, at_once ? count : 1);
+        assert_true(got > 0);
+        for (int k = 0; k < got; k++) text[i++] = w->claimed[k].body->tenant[0] ? w->claimed[k].body->tenant[0] : '-';
+    }
+    return text;
+}
+
+static void tenants_take_turns(world *w)
+{
+    for (int at_once = 0; at_once < 2; at_once++) {
+        int64_t n = join(w, w->a);
+        if (!at_once) turns(w, "q");
+        put_many(w, (spec){.tenant = "a"}, 20);
+        put_many(w, (spec){.tenant = "b"}, 3);
+        put_many(w, (spec){0}, 2);
+        const char *seen = next_tenants(w, n, 9, at_once);
+        int a = 0, b = 0, none = 0;
+        for (const char *at = seen; *at; at++) a += *at == 'a', b += *at == 'b', none += *at == '-';
+        assert_true(a == 4 && b == 3 && none == 2);
+        assert_int_equal(strlen(next_tenants(w, n, 16, true)), 16); /* the rest is a's */
+    }
+}
+
+static void by_weight(world *w)
+{
+    int64_t n = join(w, w->a);
+    turns(w, "q");
+    apply(w, w->a, 0, op_bound(w, PAWL_SCOPE_TENANTS, "q", "b", 3));
+    put_many(w, (spec){.tenant = "a"}, 20);
+    put_many(w, (spec){.tenant = "b"}, 20);
+    const char *seen = next_tenants(w, n, 16, false);
+    int a = 0;
+    for (const char *at = seen; *at; at++) a += *at == 'a';
+    assert_int_equal(a, 4);
+    seen = next_tenants(w, n, 8, true);
+    for (a = 0; *seen; seen++) a += *seen == 'a';
+    assert_int_equal(a, 2);
+}
+
+static void priority_comes_first(world *w)
+{
+    int64_t n = join(w, w->a);
+    turns(w, "q");
+    put_many(w, (spec){.tenant = "b"}, 3);
+    put_many(w, (spec){.tenant = "a", .priority = -1}, 3);
+    assert_string_equal(next_tenants(w, n, 6, true), "aaabbb");
+}
+
+static void a_flood_from_before(world *w)
+{
+    int64_t n = join(w, w->a);
+    put_many(w, (spec){.tenant = "a"}, 30);
+    pawl_op *op = op_bound(w, PAWL_SCOPE_TENANTS, "q", NULL, 1);
+    assert_int_equal(apply(w, w->a, 0, op), PAWL_OP_DONE);
+    put_many(w, (spec){.tenant = "b"}, 2);
+    const char *seen = next_tenants(w, n, 4, false);
+    int b = 0;
+    for (; *seen; seen++) b += *seen == 'b';
+    assert_int_equal(b, 2);
+    assert_int_equal(take(w, n, 100), 28);
+}
+
+static void not_born_leased_where_they_do(world *w)
+{
+    int64_t n = join(w, w->a);
+    turns(w, "q");
+    pawl_op *op = op_insert(w, (spec){.ask_lease = true});
+    apply(w, w->a, n, op);
+    assert_int_equal(op->out_fence, 0);
+    pawl_want want = claim(w, w->a, n, (wish){.free = 1});
+    assert_true(want.got == 1 && want.fair);
+}
+
+static void times_and_types_count(world *w)
+{
+    int64_t n = join(w, w->a);
+    turns(w, "q");
+    put(w, (spec){.tenant = "a", .delay_us = S});
+    put(w, (spec){.tenant = "a", .type = "unknown"});
+    pawl_id b = put(w, (spec){.tenant = "b"});
+    pawl_want want = claim(w, w->a, n, (wish){.free = 5, .types = {"t"}});
+    assert_true(want.got == 1 && w->claimed[0].body->id == b && want.next_due_us == w->clock.now_us + S);
+    assert_false(want.more);
+    advance(w, S);
+    want = claim(w, w->a, n, (wish){.free = 5, .types = {"t"}});
+    assert_int_equal(want.got, 1);
+}
+
+static void switched_off_nothing_is_left(world *w)
+{
+    int64_t n = join(w, w->a);
+    turns(w, "q");
+    put_many(w, (spec){.tenant = "a"}, 4);
+    assert_int_equal(apply(w, w->a, 0, op_bound(w, PAWL_SCOPE_TENANTS, "q", NULL, 0)), PAWL_OP_UPDATED);
+    put_many(w, (spec){.tenant = "b"}, 4);
+    assert_int_equal(queue_of(w, "q")->due, 8);
+    pawl_want want = claim(w, w->a, n, (wish){.free = 20});
+    assert_true(want.got == 8 && !want.fair);
+}
+
+static void turns_with_places(world *w)
+{
+    int64_t n = join(w, w->a);
+    turns(w, "q");
+    bound(w, PAWL_SCOPE_KEYS, "t", 1);
+    put_many(w, (spec){.tenant = "a", .rate_key = "k"}, 5);
+    put_many(w, (spec){.tenant = "b", .rate_key = "k"}, 5);
+    put_many(w, (spec){.tenant = "b", .rate_key = "l"}, 1);
+    int got = take(w, n, 10);
+    while (w->news.unblocked && got < 2) got += take(w, n, 10);
+    assert_int_equal(got, 2);
+    assert_spot(w, PAWL_SCOPE_KEYS, "t", "k", 1, 9);
+    for (int i = 0; i < 9; i++) { /* all come to their turn */
+        const pawl_place_info *s = spot(w, PAWL_SCOPE_KEYS, "t", "k");
+        pawl_op *op = op_finish(w, s->holder, fence_of(w, s->holder), PAWL_SUCCEEDED);
+        assert_int_equal(apply(w, w->a, n, op), PAWL_OP_DONE);
+        assert_int_equal(take(w, n, 10), 1);
+    }
+}
+
+CASES(place_cases){
+    {"place: no more than there are", no_more_than_there_are},
+    {"place: of a queue", of_a_queue},
+    {"place: of each key", of_each_key},
+    {"place: all or none", all_or_none},
+    {"place: a full queue lets its keys wait", a_full_queue_lets_its_keys_wait},
+    {"place: never born leased", never_born_leased},
+    {"place: only for workers that are free", only_for_workers_that_are_free},
+    {"place: every end frees", every_end_frees},
+    {"place: a lease taken back frees", a_lease_taken_back_frees},
+    {"place: a rescue frees", a_rescue_frees},
+    {"place: a cancelled one leaves its chance to the next", a_cancelled_one_leaves_its_chance_to_the_next},
+    {"place: another queue is offered it, too", another_queue_is_offered_it_too},
+    {"place: another type is offered it, too", another_type_is_offered_it_too},
+    {"place: urgent ones first", urgent_ones_first},
+    {"place: those blocked do not hide others", those_blocked_do_not_hide_others},
+    {"place: blocked as it comes", blocked_as_it_comes},
+    {"place: a new body of one that is blocked", a_new_body_of_one_that_is_blocked},
+    {"place: one sent again says that there may be something", one_sent_again_says_that_there_may_be_something},
+    {"place: what runs is counted", what_runs_is_counted},
+    {"place: raised, others go on", raised_others_go_on},
+    {"place: lowered, nothing is taken away", lowered_nothing_is_taken_away},
+    {"place: dropped, all go on", dropped_all_go_on},
+    {"place: a key of its own counts more", a_key_of_its_own_counts_more},
+    {"place: long keys are known by their hash", long_keys},
+    {"order: one after the other", one_after_the_other},
+    {"order: retries hold up those behind", retries_hold_up_those_behind},
+    {"order: one for later holds up those behind", one_for_later_holds_up_those_behind},
+    {"order: a rescue keeps it", a_rescue_keeps_the_order},
+    {"order: with other limits", order_with_other_limits},
+    {"order: no longer", no_longer_ordered},
+    {"place: they are shown", they_are_shown},
+    {"place: they outlive the handle", they_outlive_the_handle},
+    {"turns: tenants take them", tenants_take_turns},
+    {"turns: by weight", by_weight},
+    {"turns: priority comes first", priority_comes_first},
+    {"turns: a flood from before", a_flood_from_before},
+    {"turns: nothing is born leased", not_born_leased_where_they_do},
+    {"turns: times and types count", times_and_types_count},
+    {"turns: switched off, nothing is left", switched_off_nothing_is_left},
+    {"turns: with places", turns_with_places},
+    {NULL, NULL},
+};
