@@ -413,6 +413,7 @@ DECLARE
     v_limited int4[];
     v_text text;
 BEGIN
+    IF (SELECT limits FROM pawl_gate) = 0 THEN RETURN ''; END IF;
     v_types := ARRAY(SELECT x.t FROM (SELECT DISTINCT (y & 4294967295)::int4 AS t FROM unnest(p_lanes) y) x
                      WHERE EXISTS (SELECT FROM pawl_limit l WHERE l.type_id = x.t));
     IF cardinality(v_types) = 0 THEN RETURN ''; END IF;
