@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Measures Pawl beside the project's own raw programs and, where installed, other task systems; prints Markdown.
 
-    scripts/bench.py [--short | --full] [--postgres] [--dir BUILD] [--peers FOLDER] [--out FILE]
+    scripts/bench.py [--short | --full] [--postgres [PART] [--turns N]] [--dir BUILD] [--peers FOLDER] [--out FILE]
 
     --short     a few thousand tasks: shows that it works, not how fast it is
     --full      PostgreSQL with a backlog of ten million, and five minutes with a long reader
-    --postgres  only the tables about PostgreSQL
+    --postgres  only the tables about PostgreSQL, or one of them: speed, scale or reader
+    --turns     how often what is compared there takes turns (default: 3)
     --dir       the build folder (default: build)
     --peers     the folder with the node packages of the peers (default: BUILD/peers; see bench/peers/setup.sh)
     --out       also write the tables to this file
@@ -60,7 +61,7 @@ class Table:
 class Bench:
     def __init__(self, args, folder):
         self.short, self.build, self.packages, self.folder = args.short, args.dir, args.peers, folder
-        self.postgres = bench_postgres.PostgresBench(self, Table, args.full)
+        self.postgres = bench_postgres.PostgresBench(self, Table, args)
         self.figures = {}  # name -> list of what each run said
 
     # ---- running -----------------------------------------------------------------------------------------------------------
@@ -268,7 +269,8 @@ def main():
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--short", action="store_true")
     size.add_argument("--full", action="store_true")
-    parser.add_argument("--postgres", action="store_true")
+    parser.add_argument("--postgres", nargs="?", const="all", choices=("all", *bench_postgres.PARTS))
+    parser.add_argument("--turns", type=int, default=bench_postgres.TURNS)
     parser.add_argument("--dir", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--peers", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path)

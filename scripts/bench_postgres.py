@@ -12,6 +12,7 @@ import time
 import peers
 
 TURNS = 3
+PARTS = ("speed", "scale", "limits", "reader")
 RAW_CONNECTIONS = 2
 LIFE = ("--batch", 1000, "--producers", 2, "--in-flight", 4000)
 RATE = 2000  # of the run with a reader
@@ -59,8 +60,10 @@ class Server:
 
 
 class PostgresBench:
-    def __init__(self, bench, table, full):
-        self.bench, self.table, self.full = bench, table, full
+    def __init__(self, bench, table, args):
+        self.bench, self.table, self.full = bench, table, args.full
+        self.parts = PARTS if args.postgres in (None, "all") else (args.postgres,)
+        self.turns = 1 if args.short else args.turns
         self.figures = {}
 
     # ---- running -----------------------------------------------------------------------------------------------------------
@@ -110,8 +113,8 @@ class PostgresBench:
 
     def measure_speed(self):
         scaled = self.bench.scaled
-        for turn in range(1 if self.bench.short else TURNS):
-            say(f"speed, {turn + 1} of {TURNS}")
+        for turn in range(self.turns):
+            say(f"speed, {turn + 1} of {self.turns}")
             self.raw("raw life", "life", scaled(200000), 1000 if not self.bench.short else 100, RAW_CONNECTIONS)
             self.raw("raw commit", "commit", scaled(2000))
             self.pawl("life", "--tasks", scaled(200000), *LIFE)
@@ -159,8 +162,8 @@ class PostgresBench:
             self.fill(later, "--preload-scheduled", scheduled)
             self.fill(urgent, "--preload-scheduled", scheduled, "--scheduled-priority", -100)
             self.server.sql("ANALYZE")
-            for turn in range(1 if self.bench.short else TURNS):
-                say(f"backlogs run beside them, {turn + 1} of {TURNS}")
+            for turn in range(self.turns):
+                say(f"backlogs run beside them, {turn + 1} of {self.turns}")
                 self.pawl("small", *tasks, schema=small)
                 self.pawl("large", *tasks, schema=large)
                 self.pawl("none", *tasks)
@@ -184,8 +187,8 @@ class PostgresBench:
         scaled = self.bench.scaled
         keys, life = scaled(1000), ("--tasks", scaled(50000), "--batch", 100, "--producers", 2)
         steady = ("--mode", "latency", "--rate", 100, "--tasks", scaled(1000), "--producers", 4, "--rate-keys", keys)
-        for turn in range(1 if self.bench.short else TURNS):
-            say(f"rate limits, {turn + 1} of {TURNS}")
+        for turn in range(self.turns):
+            say(f"rate limits, {turn + 1} of {self.turns}")
             self.pawl("no keys", *life)
             self.pawl("keys", *life, "--rate-keys", keys)
             self.pawl("no flood", *steady)
@@ -286,23 +289,29 @@ class PostgresBench:
 
     # ---- the page ----------------------------------------------------------------------------------------------------------
 
+    def speed_text(self):
+        return ["graphile-worker has its local queue and its batches on, and keeps no history.", "", str(self.speed_table()), ""]
+
+    def scale_text(self):
+        return [f"With a lot stored; {self.bench.scaled(100000):,} tasks are claimed and run by two processes:", "", str(self.scale_table()), ""]
+
+    def limits_text(self):
+        return ["Rate limits that let everything start, and tasks of other keys beside many that must wait:", "", str(self.limits_table()), ""]
+
+    def reader_text(self):
+        return [f"{RATE:,} tasks a second for {self.seconds} seconds, dispatched by one process and run by another, while somebody's transaction "
+                "keeps the", "server from removing dead rows:", "", str(self.reader_table()), ""]
+
     def measure(self):
         with peers.postgres() as folder:
             self.server = Server(folder)
             version = self.server.sql("SHOW server_version").split()[0]
-            self.measure_speed()
-            self.measure_scale()
-            self.measure_limits()
-            self.measure_reader()
-        rate = f"{RATE:,} tasks a second for {self.seconds} seconds"
-        return "\n".join([
-            "## PostgreSQL", "",
-            f"PostgreSQL {version} on the same machine with its default settings; medians of {TURNS}. graphile-worker has its local queue "
-            "and its batches", "on, and keeps no history.", "", str(self.speed_table()), "",
-            f"With a lot stored; {self.bench.scaled(100000):,} tasks are claimed and run by two processes:", "", str(self.scale_table()), "",
-            "Rate limits that let everything start, and tasks of other keys beside many that must wait:", "", str(self.limits_table()), "",
-            f"{rate}, dispatched by one process and run by another, while somebody's transaction keeps the server from removing dead rows:",
-            "", str(self.reader_table()), ""])
+            for part in self.parts:
+                getattr(self, f"measure_{part}")()
+        lines = ["## PostgreSQL", "", f"PostgreSQL {version} on the same machine with its default settings; medians of {self.turns}.", ""]
+        for part in self.parts:
+            lines += getattr(self, f"{part}_text")()
+        return "\n".join(lines)
 
     def page(self):
         if not (self.bench.build / "bench" / "raw_postgres").exists():
