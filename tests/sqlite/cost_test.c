@@ -229,7 +229,7 @@ static int looks(pawl_store *store)
     return st ? sqlite3_stmt_status(st, SQLITE_STMTSTATUS_RUN, 1) : 0;
 }
 
-static void apply_alone(place *p, pawl_store *s, pawl_op *op)
+static void commit_op(place *p, pawl_store *s, pawl_op *op)
 {
     pawl_batch batch = {.ops = &op, .count = 1};
     assert_ok(p, s->type->apply(s, &batch, p->arena, &p->err));
@@ -238,18 +238,18 @@ static void apply_alone(place *p, pawl_store *s, pawl_op *op)
 static void put_bound(place *p, pawl_store *s, pawl_scope scope, const char *name, int most)
 {
     pawl_op op = {.kind = PAWL_OP_BOUND, .u.bound = {.scope = scope, .name = name, .most = most, .move = 1000}};
-    apply_alone(p, s, &op);
+    commit_op(p, s, &op);
 }
 
 static void a_life(place *p, pawl_store *s, int64_t node)
 {
     pawl_claimed got;
-    apply_alone(p, s, insert_op(p, NULL));
+    commit_op(p, s, insert_op(p, NULL));
     pawl_want want = {.queue = "q", .free = 1, .any_type = true};
     pawl_claim call = {.node = node, .wants = &want, .wants_count = 1, .allocator = alloc_default(), .tasks = &got};
     assert_ok(p, s->type->claim(s, &call, p->arena, &p->err));
     assert_int_equal(call.tasks_count, 1);
-    apply_alone(p, s, finish_op(p, got.body->id, got.fence));
+    commit_op(p, s, finish_op(p, got.body->id, got.fence));
     free_bodies(&got, 1);
 }
 
