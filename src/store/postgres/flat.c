@@ -7,6 +7,7 @@
  * An array that has nothing in it is sent as NULL.
  */
 #include "base/text.h"
+#include "store/budget.h"
 #include "store/postgres/inner.h"
 #include <stdlib.h>
 
@@ -446,7 +447,7 @@ void pg_flat_slots(params *p, const flat *f)
 static int flags_of(const pawl_op *op)
 {
     const pawl_rate *r = &op->u.limit.rate;
-    return pg_limit_flags(r, op->u.limit.paused) | (op->u.limit.initial ? INITIAL : 0);
+    return limit_flags(r, op->u.limit.paused) | (op->u.limit.initial ? INITIAL : 0);
 }
 
 static void array_rate(params *p, const pawl_op *op)

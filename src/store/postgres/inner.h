@@ -165,7 +165,6 @@ void pg_flat_forget(const flat *f);                                             
 void pg_flat_answers(const flat *f, int64_t now_us, const char *results, bool fresh); /* fresh: they come from no receipt */
 
 /* limits.c */
-int pg_limit_flags(const pawl_rate *rate, bool paused); /* of pawl_limit */
 
 /* One call of pawl_apply with the operations lo..hi-1. */
 typedef struct apply_call {
