@@ -597,7 +597,7 @@ typedef struct pawl_query {
     pawl_limits *limits;
     pawl_acts *acts;
     pawl_gate *gate;
-    pawl_dump *dump; /* the caller's; its answers are from the arena */
+    pawl_dump *dump; /* the caller's; its answers are empty, and are made in the arena */
 } pawl_query;
 
 /* ---- the store ------------------------------------------------------------------------------------------------------------- */
