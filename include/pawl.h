@@ -1128,14 +1128,15 @@ typedef struct pawl_move_report {
  * NULL. */
 PAWL_API pawl_status pawl_move(const pawl_move_options *options, pawl_move_report *report, pawl_error *err);
 
-/* Tasks as text: one JSON object a line, between a header and an end that has count and sum. docs/export-format.md describes it. */
+/* Tasks as text: one JSON object a line, between a header and an end that has count and sum; rate limits stand before the tasks.
+ * docs/export-format.md describes it. */
 typedef bool (*pawl_write_fn)(void *ctx, const void *data, size_t n); /* false: it cannot be written; the export stops */
 typedef int64_t (*pawl_read_fn)(void *ctx, void *room,
                                 size_t most); /* bytes that were read; 0: the end; -1: they cannot be read */
 
 typedef struct pawl_export_options {
     const char *store;  /* as in pawl_options */
-    const char *states; /* comma-separated names of states; NULL = all */
+    const char *states; /* comma-separated names of states; NULL = all, and the rate limits */
     pawl_write_fn write;
     void *write_ctx;
     pawl_move_fn progress; /* may be NULL */
@@ -1152,23 +1153,25 @@ typedef struct pawl_import_options {
     void *read_ctx;
     bool new_ids; /* store them under ids of this store's own; what points to other tasks is left out */
     bool cut;     /* take what is there although the end is missing */
-    void (*bad)(void *ctx, int64_t line, const char *why); /* a line that was left out; may be NULL */
+    void (*bad)(void *ctx, int64_t line, const char *why); /* a line that was left out, also of a limit; may be NULL */
     pawl_move_fn progress;                                 /* may be NULL */
     void *ctx;                                             /* of bad and progress */
     pawl_allocator allocator;
 } pawl_import_options;
 
 typedef struct pawl_import_report {
-    int64_t lines;   /* that hold tasks */
-    int64_t created; /* stored now */
-    int64_t present; /* were there already: importing again does no harm */
-    int64_t bad;     /* left out */
-    bool whole;      /* the end was there, and agreed */
+    int64_t lines;       /* that hold tasks */
+    int64_t created;     /* stored now */
+    int64_t present;     /* were there already: importing again does no harm */
+    int64_t bad;         /* left out */
+    bool whole;          /* the end was there, and agreed */
+    int64_t limits;      /* rate limits that were put; */
+    int64_t limits_kept; /* that were here already, the same or others, and stay */
 } pawl_import_report;
 
-/* Stores tasks as they were exported, with ids, times, fences and history. Bad lines are left out and told; what stood before an error is
- * stored, and can be imported again. CONFLICT: the input is cut (unless `cut`), or not what its end says. `report` may be NULL; it is
- * filled in any case. */
+/* Stores tasks as they were exported, with ids, times, fences and history, and rate limits where there are none. Bad lines are left out
+ * and told; what stood before an error is stored, and can be imported again. CONFLICT: the input is cut (unless `cut`), or not what its
+ * end says. `report` may be NULL; it is filled in any case. */
 PAWL_API pawl_status pawl_import(const pawl_import_options *options, pawl_import_report *report, pawl_error *err);
 
 /* Custom stores: see pawl/store.h. `postgres:` is a module that is loaded when a URL asks for it; a program that would rather link it

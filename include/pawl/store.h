@@ -643,7 +643,7 @@ typedef struct pawl_query {
     const pawl_place_filter *place_filter;
     pawl_places *places;
     pawl_gate *gate;
-    pawl_dump *dump; /* the caller's; its answers are from the arena */
+    pawl_dump *dump; /* the caller's; its answers are empty, and are made in the arena */
 } pawl_query;
 
 /* ---- the store ------------------------------------------------------------------------------------------------------------- */

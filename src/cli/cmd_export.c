@@ -14,7 +14,8 @@
 
 const char help_export[] =
     "Writes tasks to standard output or a file, one JSON object a line, with everything that is stored about them: \"pawl import\" brings "
-    "them back, here or elsewhere. The store may be in use. docs/export-format.md describes the format.\n"
+    "them back, here or elsewhere. Rate limits stand before them, unless --states says which tasks. The store may be in use. "
+    "docs/export-format.md describes the format.\n"
     "\n"
     "Examples\n"
     "  pawl export > tasks.ndjson\n"
@@ -23,7 +24,8 @@ const char help_export[] =
 
 const char help_import[] =
     "Stores tasks that \"pawl export\" wrote, with their ids, times and history. Tasks that are there already are left alone, so importing "
-    "a file again does no harm. Bad lines are named and left out. A file whose end is missing is refused.\n"
+    "a file again does no harm; so are rate limits that the store has. Bad lines are named and left out. A file whose end is missing is "
+    "refused.\n"
     "\n"
     "Examples\n"
     "  pawl import tasks.ndjson\n"
@@ -157,6 +159,9 @@ static int print_import(const cli *c, const pawl_import_report *r)
         printf("imported %lld %s; %lld were there already, %lld bad %s left out\n", (long long)r->created,
                r->created == 1 ? "task" : "tasks", (long long)r->present, (long long)r->bad,
                r->bad == 1 ? "line was" : "lines were");
+        if (r->limits || r->limits_kept)
+            printf("put %lld rate %s; %lld were there already\n", (long long)r->limits, r->limits == 1 ? "limit" : "limits",
+                   (long long)r->limits_kept);
         return 0;
     }
     answer a;
@@ -167,6 +172,8 @@ static int print_import(const cli *c, const pawl_import_report *r)
     json_number(&a.w, "present", r->present);
     json_number(&a.w, "bad", r->bad);
     json_truth(&a.w, "whole", r->whole);
+    json_number(&a.w, "limits", r->limits);
+    json_number(&a.w, "limits_kept", r->limits_kept);
     jsonw_end_object(&a.w);
     return cli_json_end(c, &a);
 }

@@ -1,4 +1,4 @@
-/* pawl_export: tasks as lines of JSON. One page of the store at a time is in memory. */
+/* pawl_export: tasks as lines of JSON, and before them the rate limits. One page of the store at a time is in memory. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -20,7 +20,7 @@ typedef struct exporter {
     pawl_dump d;
     buf line;
     unsigned states;
-    int64_t done, total;
+    int64_t done, total, limits;
     uint64_t sum;
 } exporter;
 
@@ -84,6 +84,10 @@ static pawl_status write_end(exporter *x, pawl_error *err)
     jsonw_int(&w, x->done);
     jsonw_key(&w, "sum");
     jsonw_string(&w, sum);
+    if (x->limits) {
+        jsonw_key(&w, "limits");
+        jsonw_int(&w, x->limits);
+    }
     jsonw_end_object(&w);
     return write_line(x, err);
 }
@@ -112,6 +116,22 @@ static pawl_status count(exporter *x, pawl_error *err)
         for (int i = 1; !status && i < PAWL_STATE_COUNT; i++)
             if (x->states & PAWL_STATE_BIT(i)) x->total += x->d.counts[i];
     } while (!status && x->d.more);
+    return status;
+}
+
+/* First, so that they are in force wherever tasks are brought. They belong to the store, not to tasks in some states. */
+static pawl_status write_limits(exporter *x, pawl_error *err)
+{
+    if (!x->store->type->limits || x->states != ~0u) return PAWL_OK;
+    x->d = (pawl_dump){.part = PAWL_PART_LIMITS, .limit = PAGE_ROWS};
+    pawl_status status = next_page(x, err);
+    for (int i = 0; !status && i < x->d.count; i++) {
+        json_writer w;
+        jsonw_init(&w, &x->line, false);
+        record_write_limit(&w, &x->d.limits[i]);
+        x->limits++;
+        status = write_line(x, err);
+    }
     return status;
 }
 
@@ -146,6 +166,7 @@ static pawl_status run(exporter *x, pawl_error *err)
     if (!status && x->o->progress) status = count(x, err);
     if (!status) status = gate_look(x->store, x->arena, &gate, err);
     if (!status) status = write_head(x, &gate, err);
+    if (!status) status = write_limits(x, err);
     if (!status) status = write_tasks(x, err);
     return status ? status : write_end(x, err);
 }

@@ -1,7 +1,8 @@
-/* pawl_import: lines of JSON into a store.
+/* pawl_import: lines of JSON into a store, tasks and rate limits.
  *
  * Lines are read through a window that grows to the longest of them. Tasks gather until there are LOAD_TASKS of them or LOAD_BYTES; then
- * one commit. A second live task of one key begins another commit, so that the store sees the first.
+ * one commit. A second live task of one key begins another commit, so that the store sees the first. Limits gather too, and are put before the
+ * tasks that come after them.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -14,6 +15,7 @@
 
 #define LOAD_TASKS 1000
 #define LOAD_BYTES ((size_t)4 << 20)
+#define LOAD_LIMITS 100
 #define LINE_MOST ((size_t)64 << 20)
 #define READ_AT_ONCE ((size_t)256 << 10)
 #define MEMORY ((size_t)1 << 30)
@@ -29,7 +31,7 @@ typedef struct importer {
     bool ended;
     int64_t line;
     bool headed, end_seen;
-    int64_t end_tasks;
+    int64_t end_tasks, end_limits, limit_lines;
     uint64_t end_sum, sum;
     pawl_import_report report;
     /* Gathered. */
@@ -37,6 +39,8 @@ typedef struct importer {
     int64_t lines[LOAD_TASKS];
     pawl_loaded results[LOAD_TASKS];
     int count;
+    pawl_past_limit limits[LOAD_LIMITS];
+    int limits_count;
     size_t bytes;
     unsigned char keys[KEY_BITS / 8];
     /* new_ids */
@@ -120,18 +124,40 @@ static void tell(importer *x, int i)
     }
 }
 
-static pawl_status load(importer *x, pawl_error *err)
+static pawl_status load_page(importer *x, pawl_part part, bool twice, pawl_error *err)
 {
-    if (!x->count) return PAWL_OK;
     pawl_dump *page = pawl_arena_alloc(x->arena, sizeof *page);
     if (!page) return no_memory(err);
-    *page = (pawl_dump){.part = PAWL_PART_TASKS, .tasks = x->tasks, .count = x->count};
-    pawl_load call = {.page = page, .results = x->results};
-    memset(x->results, 0, sizeof x->results);
+    bool tasks = part == PAWL_PART_TASKS;
+    *page = (pawl_dump){.part = part, .tasks = x->tasks, .limits = x->limits, .count = tasks ? x->count : x->limits_count};
+    pawl_load call = {.page = page, .results = tasks ? x->results : NULL};
     pawl_status status = store_load(x->store, &call, x->arena, err);
-    if (status == PAWL_UNKNOWN && !x->o->new_ids) status = store_load(x->store, &call, x->arena, err); /* by id it does no harm */
+    return status == PAWL_UNKNOWN && twice ? store_load(x->store, &call, x->arena, err) : status;
+}
+
+static pawl_status load_tasks(importer *x, pawl_error *err)
+{
+    if (!x->count) return PAWL_OK;
+    memset(x->results, 0, sizeof x->results);
+    pawl_status status = load_page(x, PAWL_PART_TASKS, !x->o->new_ids, err); /* by id it does no harm */
+    for (int i = 0; !status && i < x->count; i++) tell(x, i);
+    return status;
+}
+
+static pawl_status load_limits(importer *x, pawl_error *err)
+{
+    if (!x->limits_count) return PAWL_OK;
+    pawl_status status = load_page(x, PAWL_PART_LIMITS, true, err);
+    if (!status) x->report.limits += x->limits_count;
+    return status;
+}
+
+static pawl_status load(importer *x, pawl_error *err)
+{
+    pawl_status status = load_limits(x, err);
+    if (!status) status = load_tasks(x, err);
     if (status) return status;
-    for (int i = 0; i < x->count; i++) tell(x, i);
+    x->limits_count = 0;
     x->count = 0;
     x->bytes = 0;
     memset(x->keys, 0, sizeof x->keys);
@@ -199,7 +225,8 @@ static bool key_seen(importer *x, const pawl_record *r)
 static pawl_status take_task(importer *x, json object, size_t bytes, pawl_error *err)
 {
     pawl_error why = {0};
-    pawl_status status = x->count == LOAD_TASKS || x->bytes >= LOAD_BYTES ? load(x, err) : PAWL_OK;
+    bool full = x->limits_count || x->count == LOAD_TASKS || x->bytes >= LOAD_BYTES;
+    pawl_status status = full ? load(x, err) : PAWL_OK;
     if (status) return status;
     x->report.lines++;
     pawl_record *r = &x->tasks[x->count];
@@ -223,6 +250,68 @@ static pawl_status take_task(importer *x, json object, size_t bytes, pawl_error 
     return PAWL_OK;
 }
 
+/* ---- rate limits ----------------------------------------------------------------------------------------------------------- */
+
+static bool same_key(pawl_bytes a, pawl_bytes b) { return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0); }
+
+static bool gathered(const importer *x, const pawl_past_limit *l)
+{
+    for (int i = 0; i < x->limits_count; i++)
+        if (strcmp(x->limits[i].type, l->type) == 0 && same_key(x->limits[i].key, l->key)) return true;
+    return false;
+}
+
+static bool same_limit(const pawl_limit_info *a, const pawl_past_limit *b)
+{
+    const pawl_rate *r = &a->rate, *s = &b->rate;
+    return a->paused == b->paused && r->permits == s->permits && r->period_us == s->period_us && r->burst == s->burst &&
+           r->horizon_us == s->horizon_us && r->start_empty == s->start_empty && r->retries_free == s->retries_free &&
+           r->discard == s->discard;
+}
+
+/* The limit that the store has in this very place; NULL: none. */
+static pawl_status find_limit(importer *x, const pawl_past_limit *l, const pawl_limit_info **found, pawl_error *err)
+{
+    pawl_limit_filter filter = {.type = l->type, .key = l->key, .limit = 1};
+    pawl_query query = {.kind = PAWL_QUERY_LIMITS, .limit_filter = &filter};
+    pawl_status status = store_read(x->store, &query, x->arena, err);
+    const pawl_limit_info *first = !status && query.limits->count ? &query.limits->limits[0] : NULL;
+    *found = first && first->own && same_key(first->key, l->key) ? first : NULL;
+    return status;
+}
+
+/* One that is here stays: it is what people chose here. */
+static pawl_status take_limit(importer *x, json object, pawl_error *err)
+{
+    pawl_error why = {0};
+    const pawl_limit_info *here;
+    pawl_past_limit l;
+    pawl_status status = x->count || x->limits_count == LOAD_LIMITS ? load(x, err) : PAWL_OK;
+    if (status) return status;
+    x->limit_lines++;
+    bool good = record_read_limit(object, &l, x->arena, &why);
+    if (why.status == PAWL_NO_MEMORY) return no_memory(err);
+    if (good && !x->store->type->limits) good = err_set(&why, PAWL_UNSUPPORTED, "the store cannot keep rate limits") == PAWL_OK;
+    if (good && gathered(x, &l)) good = err_set(&why, PAWL_INVALID, "the same limit stands in a line before") == PAWL_OK;
+    if (!good) {
+        bad(x, x->line, why.message);
+        return PAWL_OK;
+    }
+    status = find_limit(x, &l, &here, err);
+    if (status) return status;
+    if (!here) {
+        x->limits[x->limits_count++] = l;
+        return PAWL_OK;
+    }
+    x->report.limits_kept++;
+    if (same_limit(here, &l) || !x->o->bad) return PAWL_OK;
+    err_set(&why, PAWL_CONFLICT, "the rate limit of \"%s\" is another one here, and stays as it is", l.type);
+    x->o->bad(x->o->ctx, x->line, why.message);
+    return PAWL_OK;
+}
+
+/* ---- what else a line is --------------------------------------------------------------------------------------------------- */
+
 static pawl_status take_head(importer *x, json object, pawl_error *err)
 {
     int64_t format = 0;
@@ -244,6 +333,7 @@ static void take_end(importer *x, json object)
     buf sum;
     buf_init(&sum, x->allocator, sizeof text);
     x->end_seen = json_int(json_member(object, "tasks"), &x->end_tasks) && json_string(json_member(object, "sum"), &sum);
+    json_int(json_member(object, "limits"), &x->end_limits);
     if (x->end_seen) snprintf(text, sizeof text, "%s", buf_text(&sum));
     buf_done(&sum);
     x->end_sum = strtoull(text, NULL, 10);
@@ -267,6 +357,7 @@ static pawl_status take_line(importer *x, pawl_bytes text, pawl_error *err)
         take_end(x, object);
         return PAWL_OK;
     }
+    if (object.kind == JSON_OBJECT && json_member(object, RECORD_LIMIT).kind != JSON_NONE) return take_limit(x, object, err);
     return take_task(x, object, text.len, err);
 }
 
@@ -274,7 +365,8 @@ static pawl_status take_line(importer *x, pawl_bytes text, pawl_error *err)
 
 static pawl_status judge(importer *x, pawl_error *err)
 {
-    bool agrees = x->end_seen && x->end_tasks == x->report.lines && x->end_sum == x->sum;
+    bool limits = x->end_limits == x->limit_lines;
+    bool agrees = x->end_seen && x->end_tasks == x->report.lines && x->end_sum == x->sum && limits;
     x->report.whole = agrees;
     if (!x->headed) return err_set(err, PAWL_INVALID, "there is nothing to import: the input is empty");
     if (agrees || x->o->cut || (x->report.bad && x->end_seen)) return PAWL_OK;
@@ -284,6 +376,10 @@ static pawl_status judge(importer *x, pawl_error *err)
             "the input is cut: its last line is missing; %lld tasks that stood in it are stored. Import it whole, or say that it "
             "is all there is",
             (long long)(x->report.created + x->report.present));
+    if (!limits)
+        return err_set(err, PAWL_CONFLICT,
+                       "the input has %lld rate limits, and its end says %lld: lines are missing, or were changed",
+                       (long long)x->limit_lines, (long long)x->end_limits);
     return err_set(err, PAWL_CONFLICT, "the input has %lld tasks, and its end says %lld: lines are missing, or were changed",
                    (long long)x->report.lines, (long long)x->end_tasks);
 }

@@ -1,7 +1,8 @@
-/* One table says where each member of a line is in a pawl_record, and both directions follow it. A member that has its default (0, false,
+/* One table says where each member of a line is in a pawl_record or pawl_past_limit, and both directions follow it. A member that has its default (0, false,
  * none; progress: -1) is left out when written, and is the default when it is missing.
  */
 #include "runtime/record.h"
+#include "core/limit.h"
 #include <limits.h>
 #include <stdio.h>
 
@@ -112,6 +113,19 @@ static const member change_members[] = {
     {"detail", KIND_TEXT, IN(pawl_past_change, detail), 0, 0, 0},
 };
 
+static const member limit_members[] = {
+    {RECORD_LIMIT, KIND_NAME, IN(pawl_past_limit, type), 0, 0, 0},
+    {"key", KIND_BYTES, IN(pawl_past_limit, key), 0, 0, 0},
+    {"permits", KIND_INT, IN(pawl_past_limit, rate.permits), 0, INT_MAX, 0},
+    {"period_us", KIND_INT64, IN(pawl_past_limit, rate.period_us), 0, INT64_MAX, 0},
+    {"burst", KIND_INT, IN(pawl_past_limit, rate.burst), 0, INT_MAX, 0},
+    {"horizon_us", KIND_INT64, IN(pawl_past_limit, rate.horizon_us), INT64_MIN, INT64_MAX, 0},
+    {"start_empty", KIND_BOOL, IN(pawl_past_limit, rate.start_empty), 0, 0, 0},
+    {"retries_free", KIND_BOOL, IN(pawl_past_limit, rate.retries_free), 0, 0, 0},
+    {"discard", KIND_BOOL, IN(pawl_past_limit, rate.discard), 0, 0, 0},
+    {"paused", KIND_BOOL, IN(pawl_past_limit, paused), 0, 0, 0},
+};
+
 typedef struct table {
     const member *members;
     size_t count;
@@ -207,6 +221,16 @@ void record_write(json_writer *w, const pawl_record *r)
     write_list(w, "attempts", TABLE(attempt_members), r->attempts, r->attempts_count, sizeof *r->attempts);
     write_list(w, "logs", TABLE(log_members), r->logs, r->logs_count, sizeof *r->logs);
     write_list(w, "changes", TABLE(change_members), r->changes, r->changes_count, sizeof *r->changes);
+    jsonw_end_object(w);
+}
+
+/* The limit of a whole type has no key. */
+void record_write_limit(json_writer *w, const pawl_past_limit *l)
+{
+    pawl_past_limit copy = *l;
+    if (!copy.key.len) copy.key = (pawl_bytes){0};
+    jsonw_object(w);
+    write_members(w, TABLE(limit_members), &copy);
     jsonw_end_object(w);
 }
 
@@ -408,4 +432,16 @@ bool record_read(json object, pawl_record *r, pawl_arena *arena, pawl_error *why
     if (!r->level) r->level = PAWL_AUDIT_FULL;
     if (!r->end_level && pawl_state_terminal(r->state)) r->end_level = r->level;
     return true;
+}
+
+bool record_read_limit(json object, pawl_past_limit *l, pawl_arena *arena, pawl_error *why)
+{
+    reading g = {arena, why};
+    *l = (pawl_past_limit){0};
+    if (!read_object(&g, object, TABLE(limit_members), l, NULL)) return false;
+    if (!l->type) return wrong(&g, RECORD_LIMIT, "must be a type");
+    if (strcmp(l->type, "*") == 0) return wrong(&g, RECORD_LIMIT, "must be one type");
+    if (l->key.len > LIMIT_KEY_MAX) return wrong(&g, "key", "is too long: longer keys are known by their SHA-256");
+    bool only_paused = l->paused && l->rate.permits == 0;
+    return only_paused || limits_check(&l->rate, l->type, why) == PAWL_OK;
 }

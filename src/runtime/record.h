@@ -1,4 +1,4 @@
-/* A task as one line of JSON, and back. docs/export-format.md describes the members; the table in record.c is where they are. */
+/* A task, or a rate limit, as one line of JSON, and back. docs/export-format.md describes the members; the table in record.c is where they are. */
 #ifndef RUNTIME_RECORD_H
 #define RUNTIME_RECORD_H
 
@@ -11,5 +11,11 @@ void record_write(json_writer *w, const pawl_record *r);
 
 /* Reads and checks; texts are in the arena. false: *why says what is wrong, of which member. */
 bool record_read(json object, pawl_record *r, pawl_arena *arena, pawl_error *why);
+
+/* The line of a limit is told by this member. */
+#define RECORD_LIMIT "pawl_limit"
+
+void record_write_limit(json_writer *w, const pawl_past_limit *l);
+bool record_read_limit(json object, pawl_past_limit *l, pawl_arena *arena, pawl_error *why);
 
 #endif

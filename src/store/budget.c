@@ -13,6 +13,20 @@ bool budget_limit_make(const pawl_rate *rate, bool paused, budget_limit *out)
     return rate_make(rate, "", &out->r, &err) == PAWL_OK;
 }
 
+int limit_flags(const pawl_rate *r, bool paused)
+{
+    return (r->start_empty ? LIMIT_START_EMPTY : 0) | (r->retries_free ? LIMIT_RETRIES_FREE : 0) |
+           (r->discard ? LIMIT_DISCARD : 0) | (paused ? LIMIT_PAUSED : 0);
+}
+
+void limit_flags_read(int64_t flags, pawl_rate *rate, bool *paused)
+{
+    rate->start_empty = flags & LIMIT_START_EMPTY;
+    rate->retries_free = flags & LIMIT_RETRIES_FREE;
+    rate->discard = flags & LIMIT_DISCARD;
+    *paused = flags & LIMIT_PAUSED;
+}
+
 static bool counted_by(const budget_row *g, const budget_limit *l)
 {
     return g->permits == l->r.permits && g->burst == l->r.burst && g->period_us == l->period_us;
@@ -99,6 +113,18 @@ void budget_settle(budget_row *g, int64_t now_us)
         ahead = (rate_slot(&l.r, g->tat, now_us) - now_us - 1) / (l.r.step.us + 1);
         if (ahead > 0) rate_give_back(&l.r, &g->tat, ahead < l.r.burst ? (int)ahead : l.r.burst);
     }
+}
+
+budget_row budget_arrives(const pawl_past_budget *past, int64_t now_us)
+{
+    budget_row row = {.tat = {past->tat_us, past->tat_part},
+                      .permits = past->permits,
+                      .burst = past->burst,
+                      .period_us = past->period_us,
+                      .seen_us = past->seen_us,
+                      .epoch = past->epoch};
+    budget_settle(&row, now_us);
+    return row;
 }
 
 bool budget_idle(const budget_row *g, int64_t now_us) { return g->tat.us < now_us - IDLE_US && g->seen_us < now_us - IDLE_US; }

@@ -28,6 +28,11 @@ typedef struct budget_limit { /* a limit in force */
     bool paused;
 } budget_limit;
 
+enum { LIMIT_START_EMPTY = 1, LIMIT_RETRIES_FREE = 2, LIMIT_DISCARD = 4, LIMIT_PAUSED = 8 }; /* flags, as stored */
+
+int limit_flags(const pawl_rate *rate, bool paused);
+void limit_flags_read(int64_t flags, pawl_rate *rate, bool *paused);
+
 bool budget_limit_make(const pawl_rate *rate, bool paused, budget_limit *out); /* false: no such limit can be kept */
 
 typedef enum budget_answer {
@@ -58,6 +63,7 @@ void budget_see(budget_row *g, const budget_limit *l, int64_t *now_us);
 
 /* A row that comes from another store: slots that lie ahead are void, and count as spent no more. */
 void budget_settle(budget_row *g, int64_t now_us);
+budget_row budget_arrives(const pawl_past_budget *past, int64_t now_us); /* settled */
 
 /* The budget is whole, so that no row is as good as this one. */
 bool budget_idle(const budget_row *g, int64_t now_us);

@@ -72,8 +72,21 @@ static pawl_status make(pawl_store *store, core_call *call)
 
 void store_call(pawl_store *store, core_call *call) { call->status = make(store, call); }
 
+static void clear_answers(pawl_dump *d)
+{
+    *d = (pawl_dump){.part = d->part,
+                     .after = d->after,
+                     .next = d->after,
+                     .states = d->states,
+                     .since_us = d->since_us,
+                     .limit = d->limit,
+                     .bytes = d->bytes,
+                     .no_counts = d->no_counts};
+}
+
 pawl_status store_read(pawl_store *store, pawl_query *query, pawl_arena *arena, pawl_error *err)
 {
+    if (query->dump) clear_answers(query->dump);
     return store->type->read(store, query, arena, err);
 }
 

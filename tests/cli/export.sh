@@ -33,6 +33,28 @@ is "changes nothing" "$(json "$out" 'd["created"], d["present"], d["bad"], d["wh
 exits "through a pipe" 0 bash -c "'$PAWL_BIN' export | '$PAWL_BIN' import - --store sqlite:$dir/piped.db"
 is "the same there" "$(pawl export --store "sqlite:$dir/piped.db" | sed 1d)" "$(sed 1d all.ndjson)"
 
+# ---- rate limits
+limited=sqlite:$dir/limited.db
+pawl import all.ndjson --store "$limited" >/dev/null
+pawl limits set mail 15/m --burst 3 --store "$limited" >/dev/null
+pawl limits set mail 1/h --key 'acme "é"' --store "$limited" >/dev/null
+pawl limits pause text --store "$limited" >/dev/null
+pawl export --store "$limited" >limits.ndjson
+is "limits come before the tasks" "$(sed -n 2,4p limits.ndjson | grep -c '^{"pawl_limit":')" 3
+is "the end counts them" "$(json "$(tail -n 1 limits.ndjson)" 'd["limits"], d["tasks"]')" "(3, 5)"
+is "not those of some states" "$(pawl export --states failed --store "$limited" | grep -c limit)" 0
+exits "they are put" 0 pawl import limits.ndjson --store "sqlite:$dir/limited2.db"
+like "and told" "$out" "put 3 rate limits; 0 were there already"
+is "the same limits" "$(pawl export --store "sqlite:$dir/limited2.db" | sed 1d)" "$(sed 1d limits.ndjson)"
+pawl limits set mail 2/s --store "sqlite:$dir/limited2.db" >/dev/null
+exits "one that is there" 0 pawl import limits.ndjson --store "sqlite:$dir/limited2.db" --json
+is "stays" "$(json "$out" 'd["limits"], d["limits_kept"], d["bad"], d["whole"]')" "(0, 3, 0, True)"
+is "and is named, alone" "$err" 'pawl: line 2: the rate limit of "mail" is another one here, and stays as it is'
+like "as it was" "$(pawl export --store "sqlite:$dir/limited2.db")" '"pawl_limit":"mail","permits":2,'
+sed 3d limits.ndjson >short.ndjson
+exits "one is missing" 4 pawl import short.ndjson --store "sqlite:$dir/short.db"
+like "which is noticed" "$err" "the input has 2 rate limits, and its end says 3"
+
 # ---- parts of it
 exits "by states" 0 pawl export --states failed,cancelled
 is "two" "$(json "$(tail -n 1 <<<"$out")" 'd["tasks"]')" 2
@@ -98,5 +120,9 @@ done <<'BAD'
 {"id":"06VZNRCK80001","type":"t","queue":"q","state":"pending","created_us":1,"colour":1}|"colour" is not a member
 {"id":"06VZNRCK80001","type":"t","queue":"q","state":"pending","created_us":1,"attempts":[{"number":0}]}|"number" must be a whole number
 {"id":"06VZNRCK80001","type":"t\u0001","queue":"q","state":"pending","created_us":1}|"type"
+{"pawl_limit":"mail","permits":1}|a period of 0 us
+{"pawl_limit":"*","permits":1,"period_us":1000000}|"pawl_limit" must be one type
+{"pawl_limit":7,"permits":1,"period_us":1000000}|"pawl_limit" must be a string
+{"pawl_limit":"mail","permits":1,"period_us":1000000,"id":"06VZNRCK80001"}|"id" is not a member
 BAD
 is "none was stored" "$(pawl export --store "sqlite:$dir/bad.db" | wc -l)" 2

@@ -97,9 +97,11 @@ static void nothing_comes(world *w)
                           op_insert(w, (spec){.ask_lease = true, .depth_limit = 1}),
                           op_cancel(w, live, "ann"),
                           op_retry(w, in->id, "ann"),
-                          op_queue(w, "q", true, "ann")};
-        apply_all(w, w->b, other, ops, 6);
-        for (int k = 0; k < 6; k++) assert_int_equal(ops[k]->result, PAWL_OP_CLOSED);
+                          op_queue(w, "q", true, "ann"),
+                          op_limit(w, "t", NULL, (pawl_rate){.permits = 1, .period_us = PAWL_SECOND})};
+        int count = w->a->type->limits ? 7 : 6;
+        apply_all(w, w->b, other, ops, count);
+        for (int k = 0; k < count; k++) assert_int_equal(ops[k]->result, PAWL_OP_CLOSED);
         assert_int_equal(apply(w, w->b, 0, op_insert(w, (spec){.draw = true})), PAWL_OP_CLOSED);
         assert_int_equal(apply(w, w->b, other, op_ack(w, in->id, "ann", NULL)), PAWL_OP_CLOSED);
         if (w->a->type->limits) assert_int_equal(apply(w, w->b, other, op_limit(w, "t", NULL, (pawl_rate){0})), PAWL_OP_CLOSED);
@@ -609,7 +611,10 @@ static void a_dump_that_finds_no_room(world *w)
 {
     if (cannot(w)) return;
     full f = fill(w);
-    for (pawl_part part = PAWL_PART_TASKS; part <= PAWL_PART_SETTINGS; part++) {
+    pawl_op *waiting[2];
+    int count = f.count + (w->a->type->limits ? 4 : 0);
+    if (count > f.count) fill_limits(w, join(w, w->a), waiting);
+    for (pawl_part part = PAWL_PART_TASKS; part <= PAWL_PART_BUDGETS; part++) {
         pawl_status status = PAWL_NO_MEMORY;
         for (size_t limit = 64; status == PAWL_NO_MEMORY; limit += limit / 4) {
             pawl_arena *arena = arena_new(alloc_default(), limit);
@@ -617,7 +622,7 @@ static void a_dump_that_finds_no_room(world *w)
             *d = (pawl_dump){.part = part, .states = ALL, .limit = 100};
             pawl_query query = {.kind = PAWL_QUERY_DUMP, .dump = d};
             status = store_read(w->a, &query, arena, &w->err);
-            if (!status && part == PAWL_PART_TASKS) assert_int_equal(d->count, f.count);
+            if (!status && part == PAWL_PART_TASKS) assert_int_equal(d->count, count);
             arena_free(arena);
             assert_true(limit < 1 << 24);
         }

@@ -1,5 +1,5 @@
-/* The gate on PostgreSQL: transactions of other programs that began before it was shut, and those that see nothing newer than their
- * beginning. */
+/* The gate on PostgreSQL: transactions of other programs that began before it was shut, those that see nothing newer than their beginning,
+ * and sweeps. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,14 +35,16 @@ static pawl_gate look(void)
     return *query.gate;
 }
 
-static int64_t pending(void)
+static int64_t count(pawl_state state)
 {
     pawl_dump *d = pawl_arena_alloc(arena, sizeof *d);
     *d = (pawl_dump){.part = PAWL_PART_TASKS, .limit = 100};
     pawl_query query = {.kind = PAWL_QUERY_DUMP, .dump = d};
     assert_int_equal(store_read(store, &query, arena, &err), PAWL_OK);
-    return d->counts[PAWL_PENDING];
+    return d->counts[state];
 }
+
+static int64_t pending(void) { return count(PAWL_PENDING); }
 
 static void refused(PGconn *pg, const char *sql, const char *state, const char *word)
 {
@@ -136,6 +138,41 @@ static void old_snapshots_are_refused(void **state)
     PQfinish(pg);
 }
 
+/* A step of retention that is under way is waited for: what a move counts stays. */
+static void sweeps_are_waited_for(void **state)
+{
+    (void)state;
+    PGconn *sweeper = bed_connect(schema), *mover = bed_connect(schema);
+    const char *sweep = "SELECT pawl_sweep(NULL, NULL, 0, 0, 0, 0, 0, 0, 1000)",
+               *leave = "SELECT pawl_set_gate(NULL, 50, 1, '" MOVE "', NULL, NULL, '0', NULL, false)";
+    bed_exec(sweeper, "BEGIN; %s", sweep);
+    refused(mover, leave, "55P03", "lock timeout");
+    bed_exec(sweeper, "COMMIT");
+    bed_exec(mover, "BEGIN; %s", leave);
+    PGresult *r = PQexec(sweeper, "SELECT next_us FROM pawl_sweep(NULL, 50, 0, 0, 0, 0, 0, 0, 1000)");
+    assert_int_equal(PQresultStatus(r), PGRES_TUPLES_OK); /* it does not wait for a move */
+    assert_string_equal(PQgetvalue(r, 0, 0), "60000000");
+    PQclear(r);
+    PQfinish(sweeper);
+    PQfinish(mover);
+}
+
+/* A large day is removed in steps, bodies first. What has no body is not told, and not counted. */
+static void half_removed_days_are_not_counted(void **state)
+{
+    (void)state;
+    PGconn *pg = bed_connect(schema);
+    bed_exec(pg, "SELECT pawl_enqueue('kept'), pawl_enqueue('gone')");
+    bed_exec(
+        pg,
+        "INSERT INTO pawl_done (id, finished_us, node, fence, runs, failures, interruptions, rescues, state, outcome, level, flags) "
+        "SELECT id, pawl_now(), 0, 1, 1, 0, 0, 0, 4, 1, 1, 0 FROM pawl_live; DELETE FROM pawl_live");
+    assert_int_equal(count(PAWL_SUCCEEDED), 2);
+    bed_exec(pg, "DELETE FROM pawl_body WHERE id = (SELECT min(id) FROM pawl_body)");
+    assert_int_equal(count(PAWL_SUCCEEDED), 1);
+    PQfinish(pg);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -159,9 +196,13 @@ static int tear_down(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        TEST(enqueue_is_refused),        TEST(open_transactions_are_counted),
-        TEST(others_are_not_counted),    TEST(prepared_transactions_are_counted),
+        TEST(enqueue_is_refused),
+        TEST(open_transactions_are_counted),
+        TEST(others_are_not_counted),
+        TEST(prepared_transactions_are_counted),
         TEST(old_snapshots_are_refused),
+        TEST(sweeps_are_waited_for),
+        TEST(half_removed_days_are_not_counted),
     };
     if (!bed_there(false)) return BED_SKIP;
     if (pawl_register_store(&store_postgres_type, &err)) return pawl_die(&err);

@@ -78,13 +78,13 @@ static bool number_names(arriving *l)
     l->names = pawl_arena_alloc(l->arena, (size_t)(d->count + 1) * sizeof *l->names);
     for (int tries = 0; missing && l->names && tries < 10; tries++) {
         int count = 0;
-        my_names_open(&l->s->names);
+        interned_open(&l->s->names);
         for (int i = 0; i < d->count; i++) {
             int n = names_of(d, i, some);
             for (int k = 0; k < n; k++)
-                if (!(l->names[i][k] = my_name_id(&l->s->names, some[k]))) missing[count++] = some[k];
+                if (!(l->names[i][k] = interned_id(&l->s->names, some[k]))) missing[count++] = some[k];
         }
-        my_names_close(&l->s->names);
+        interned_close(&l->s->names);
         if (count == 0) return true;
         if (!my_names_fetch(&l->s->names, l->c, missing, count)) return false;
     }

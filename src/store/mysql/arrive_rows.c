@@ -360,8 +360,7 @@ static void put_limits(arriving *l, buf *b)
         const pawl_past_limit *past = &l->d->limits[i];
         const pawl_rate *r = &past->rate;
         add_key(l, b, l->names[i][0], past->key);
-        NUMBERS(b, r->permits, r->period_us, r->burst, r->horizon_us,
-                (r->start_empty ? 1 : 0) | (r->retries_free ? 2 : 0) | (r->discard ? 4 : 0) | (past->paused ? 8 : 0));
+        NUMBERS(b, r->permits, r->period_us, r->burst, r->horizon_us, limit_flags(r, past->paused));
         lit_int(b, l->w.now_us);
         buf_char(b, ')');
     }
@@ -374,13 +373,7 @@ static void put_budgets(arriving *l, buf *b)
 {
     for (int i = 0; i < l->d->count; i++) {
         const pawl_past_budget *past = &l->d->budgets[i];
-        budget_row row = {.tat = {past->tat_us, past->tat_part},
-                          .permits = past->permits,
-                          .burst = past->burst,
-                          .period_us = past->period_us,
-                          .seen_us = past->seen_us,
-                          .epoch = past->epoch};
-        budget_settle(&row, l->w.now_us);
+        budget_row row = budget_arrives(past, l->w.now_us);
         add_key(l, b, l->names[i][0], past->key);
         NUMBERS(b, row.tat.us, row.tat.part, row.permits, row.period_us, row.burst, row.seen_us, row.epoch, 0);
         buf_str(b, "0)");

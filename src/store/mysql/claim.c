@@ -29,15 +29,15 @@ static bool fetch_names(claiming *k)
         for (int t = 0; t < call->wants[i].types_count && !call->wants[i].any_type; t++) texts[count++] = call->wants[i].types[t];
     }
     if (!my_names_fetch(&k->s->names, k->c, texts, count)) return false;
-    my_names_open(&k->s->names);
+    interned_open(&k->s->names);
     for (int i = 0; i < call->wants_count; i++) {
         wanted *w = &k->wants[i];
-        w->queue_id = my_name_id(&k->s->names, call->wants[i].queue);
+        w->queue_id = interned_id(&k->s->names, call->wants[i].queue);
         w->types = types;
         w->types_count = call->wants[i].any_type ? 0 : call->wants[i].types_count;
-        for (int t = 0; t < w->types_count; t++) *types++ = my_name_id(&k->s->names, call->wants[i].types[t]);
+        for (int t = 0; t < w->types_count; t++) *types++ = interned_id(&k->s->names, call->wants[i].types[t]);
     }
-    my_names_close(&k->s->names);
+    interned_close(&k->s->names);
     return true;
 }
 

@@ -3,6 +3,7 @@
  * The tasks of a page come with one statement, which sees one moment. What hangs on them is read after that; attempts that a task got
  * meanwhile are left out.
  */
+#include "store/budget.h"
 #include "store/histogram.h"
 #include "store/mysql/read.h"
 
@@ -368,17 +369,14 @@ static void dump_limits(reading *r, pawl_dump *d)
     const answer *a = my_answer(r->c, SQL_dump_limits);
     d->limits = a->rows ? my_read_alloc(r, (size_t)a->rows * sizeof *d->limits) : NULL;
     for (int i = 0; d->limits && i < a->rows; i++) {
-        int64_t flags = get_int(a, i, 6);
-        d->limits[d->count++] = (pawl_past_limit){.type = my_read_text(r, a, i, 0),
-                                                  .key = my_read_bytes(r, a, i, 1),
-                                                  .rate = {.permits = (int)get_int(a, i, 2),
-                                                           .period_us = get_int(a, i, 3),
-                                                           .burst = (int)get_int(a, i, 4),
-                                                           .horizon_us = get_int(a, i, 5),
-                                                           .start_empty = flags & 1,
-                                                           .retries_free = flags & 2,
-                                                           .discard = flags & 4},
-                                                  .paused = flags & 8};
+        pawl_past_limit *l = &d->limits[d->count++];
+        *l = (pawl_past_limit){.type = my_read_text(r, a, i, 0),
+                               .key = my_read_bytes(r, a, i, 1),
+                               .rate = {.permits = (int)get_int(a, i, 2),
+                                        .period_us = get_int(a, i, 3),
+                                        .burst = (int)get_int(a, i, 4),
+                                        .horizon_us = get_int(a, i, 5)}};
+        limit_flags_read(get_int(a, i, 6), &l->rate, &l->paused);
     }
 }
 
@@ -404,17 +402,6 @@ static void dump_budgets(reading *r, pawl_dump *d)
 
 void my_dump_read(reading *r, pawl_dump *d)
 {
-    d->next = d->after;
-    d->more = false;
-    d->count = 0;
-    d->tasks = NULL;
-    d->minutes = NULL;
-    d->acts = NULL;
-    d->queues = NULL;
-    d->limits = NULL;
-    d->budgets = NULL;
-    memset(d->counts, 0, sizeof d->counts);
-    memset(d->sums, 0, sizeof d->sums);
     switch (d->part) {
     case PAWL_PART_TASKS: dump_tasks(r, d); break;
     case PAWL_PART_MINUTES: dump_minutes(r, d); break;

@@ -83,7 +83,7 @@ static audit_kind kind_of_release(const pawl_op *op)
 static void trail_of_release(work *w, const pawl_op *op, const task_row *row, pawl_state to)
 {
     my_audit_grant(w, row);
-    if (my_audit_wanted(op->audit, kind_of_release(op))) my_audit_put(w, row, to, op->u.release.run.error, 2);
+    if (audit_wanted(op->audit, kind_of_release(op))) my_audit_put(w, row, to, op->u.release.run.error, 2);
 }
 
 /* Its cancel was asked, so it does not go back but ends. */

@@ -134,15 +134,15 @@ static int names_of(const flat_op *o, const char **to)
 }
 
 /* The cache is open. */
-static void number_names(names *n, flat_op *o)
+static void number_names(interned *n, flat_op *o)
 {
     const char *some[3];
     int count = names_of(o, some);
-    if (count == 1) o->queue_id = o->type_id = my_name_id(n, some[0]);
+    if (count == 1) o->queue_id = o->type_id = interned_id(n, some[0]);
     if (count < 2) return;
-    o->type_id = my_name_id(n, some[0]);
-    o->queue_id = my_name_id(n, some[1]);
-    o->tenant_id = count == 3 ? my_name_id(n, some[2]) : 0;
+    o->type_id = interned_id(n, some[0]);
+    o->queue_id = interned_id(n, some[1]);
+    o->tenant_id = count == 3 ? interned_id(n, some[2]) : 0;
 }
 
 bool my_flat_names(my_store *s, conn *c, flat *f, pawl_arena *arena)
@@ -150,17 +150,17 @@ bool my_flat_names(my_store *s, conn *c, flat *f, pawl_arena *arena)
     const char **texts = NULL, *some[3];
     for (int tries = 0;; tries++) {
         int missing = 0;
-        my_names_open(&s->names);
+        interned_open(&s->names);
         for (int i = 0; i < f->count; i++) {
             int count = names_of(&f->ops[i], some);
             for (int k = 0; k < count; k++) {
-                if (my_name_id(&s->names, some[k])) continue;
+                if (interned_id(&s->names, some[k])) continue;
                 if (!texts && !(texts = pawl_arena_alloc(arena, (size_t)(3 * f->count + 1) * sizeof *texts))) break;
                 if (missing == 0 || strcmp(texts[missing - 1], some[k]) != 0) texts[missing++] = some[k];
             }
             if (!missing) number_names(&s->names, &f->ops[i]);
         }
-        my_names_close(&s->names);
+        interned_close(&s->names);
         if (missing == 0 && (texts || tries == 0)) return true;
         if (!texts || tries == 10) {
             my_conn_no_memory(c);

@@ -3,6 +3,7 @@
 #define STORE_MYSQL_INNER_H
 
 #include "base/rand.h"
+#include "store/history.h"
 #include "store/mysql/mysql.h"
 #include "store/mysql/names.h"
 
@@ -105,7 +106,7 @@ typedef struct my_store {
     int64_t merged_minute;           /* rollups before it were merged; for whoever sweeps */
     int64_t server_us, server_at_us; /* the server's clock as last seen, and our monotonic one then */
     rng random;
-    names names;
+    interned names;
     ready ready;
     watch watch;
     limit_types limits;    /* as last seen, under lock */
@@ -175,7 +176,6 @@ int64_t my_later(int64_t now_us, int64_t delay_us);
 /* ---- a transaction that changes tasks (work.c, load.c, rows.c, tally.c) -------------------------------------------------- */
 
 enum { CLASS_ORDINARY, CLASS_SUSPECT, CLASS_SOLO };
-enum { END_DERIVED = 1, END_CANCEL_ASKED = 2 }; /* flags of pawl_done and pawl_failed */
 
 /* What a task has to do with rate limits. Keys as budgets know them: core/limit. */
 typedef struct rate_head {
@@ -340,8 +340,6 @@ void my_slot_drop(work *w, pawl_id id);
 void my_live_move(work *w, pawl_id id, int64_t run_at_us); /* it stays pending */
 void my_rows_begin(work *w, table which);                  /* the next row; then literals with commas, then my_rows_end */
 buf *my_rows_end(work *w, table which);
-typedef enum audit_kind { AUDIT_CHANGE, AUDIT_RUN_END, AUDIT_TROUBLE } audit_kind;
-bool my_audit_wanted(int level, audit_kind kind);
 void my_audit_put(work *w, const task_row *row, pawl_state to, const char *detail, int step); /* unconditional */
 void my_audit_grant(work *w, const task_row *row); /* the row that was derived while the lease lasted, if wanted */
 void my_oplog_put(work *w, const char *who, const char *action, pawl_id id, const char *detail);

@@ -241,7 +241,7 @@ static void update(work *w, const flat_op *o, task_row *row)
     if (!slot_us) my_quota_give_back(w, row);
     if (row->state == PAWL_LEASED) {
         my_task_take_back(w, row);
-        if (my_audit_wanted(op->audit, AUDIT_CHANGE)) my_audit_put(w, row, task_move(row->state, TASK_AGAIN), "taken back", 0);
+        if (audit_wanted(op->audit, AUDIT_CHANGE)) my_audit_put(w, row, task_move(row->state, TASK_AGAIN), "taken back", 0);
         row->state = task_move(row->state, TASK_AGAIN);
     } else {
         my_live_drop(w, row);

@@ -11,8 +11,6 @@
 
 #define PAGE 200 /* rows of SQL_limits_list */
 
-enum { START_EMPTY = 1, RETRIES_FREE = 2, DISCARD = 4, PAUSED = 8 }; /* flags of pawl_limit */
-
 /* ---- which types ----------------------------------------------------------------------------------------------------------- */
 
 bool my_limits_fetch(my_store *s, conn *c)
@@ -79,14 +77,9 @@ stored_limit my_limit_read(const answer *a, int row, int column)
         n[i] = strtoll(text, &end, 10);
         text = end;
     }
-    stored_limit l = {.found = true, .paused = n[4] & PAUSED};
-    l.rate = (pawl_rate){.permits = (int)n[0],
-                         .period_us = n[1],
-                         .burst = (int)n[2],
-                         .horizon_us = n[3],
-                         .start_empty = n[4] & START_EMPTY,
-                         .retries_free = n[4] & RETRIES_FREE,
-                         .discard = n[4] & DISCARD};
+    stored_limit l = {.found = true};
+    l.rate = (pawl_rate){.permits = (int)n[0], .period_us = n[1], .burst = (int)n[2], .horizon_us = n[3]};
+    limit_flags_read(n[4], &l.rate, &l.paused);
     return l;
 }
 
@@ -211,8 +204,7 @@ static void limit_put(work *w, const flat_op *o, pawl_bytes key)
     my_put_int(c, r->period_us);
     my_put_int(c, r->burst);
     my_put_int(c, r->horizon_us);
-    my_put_int(c, (r->start_empty ? START_EMPTY : 0) | (r->retries_free ? RETRIES_FREE : 0) | (r->discard ? DISCARD : 0) |
-                      (op->u.limit.paused ? PAUSED : 0));
+    my_put_int(c, limit_flags(r, op->u.limit.paused));
     my_put_int(c, w->now_us);
     my_add(c, SQL_limit_put);
     my_add(c, SQL_limits_changed);

@@ -187,7 +187,7 @@ static void store_free(my_store *s)
     for (int k = 0; k < ROLES; k++)
         for (int i = 0; i < s->pools[k].count; i++) my_conn_close(&s->pools[k].conns[i]);
     my_ready_done(&s->ready);
-    my_names_done(&s->names);
+    interned_done(&s->names);
     alloc_free(s->allocator, s->limits.types);
     my_link_done(&s->link);
     pthread_cond_destroy(&s->freed);
@@ -210,7 +210,7 @@ static my_store *store_new(const pawl_store_options *o)
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->freed, NULL);
     rng_init(&s->random, seed_from_system());
-    my_names_init(&s->names, a);
+    interned_init(&s->names, a);
     my_ready_init(&s->ready, a);
     my_watch_init(s);
     return s;

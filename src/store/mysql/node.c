@@ -33,9 +33,9 @@ static bool list_queues(my_store *s, conn *c, const char *queues, buf *rows_text
         if (*at) texts[count++] = at;
     }
     if (!my_names_fetch(&s->names, c, texts, count)) return false;
-    my_names_open(&s->names);
-    for (int i = 0; i < count; i++) buf_fmt(rows_text, "%s(%d)", i ? "," : "", (int)my_name_id(&s->names, texts[i]));
-    my_names_close(&s->names);
+    interned_open(&s->names);
+    for (int i = 0; i < count; i++) buf_fmt(rows_text, "%s(%d)", i ? "," : "", (int)interned_id(&s->names, texts[i]));
+    interned_close(&s->names);
     return true;
 }
 

@@ -24,7 +24,7 @@ static void cancel_now(work *w, pawl_op *op, task_row *row)
     my_quota_give_back(w, row);
     if (row->state == PAWL_LEASED) {
         my_task_take_back(w, row);
-        if (my_audit_wanted(op->audit, AUDIT_CHANGE)) my_audit_put(w, row, end.to, NULL, 0);
+        if (audit_wanted(op->audit, AUDIT_CHANGE)) my_audit_put(w, row, end.to, NULL, 0);
         end.derived = false;
     } else {
         my_live_drop(w, row);

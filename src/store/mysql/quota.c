@@ -284,7 +284,7 @@ static void move_away(work *w, pawl_op *op, task_row *row, const budget_slot *sl
     pawl_state to = task_move(row->state, TASK_AGAIN);
     backlog_note(w, q, row);
     my_audit_grant(w, row);
-    if (my_audit_wanted(op->audit, AUDIT_CHANGE)) my_audit_put(w, row, to, "throttled", 2);
+    if (audit_wanted(op->audit, AUDIT_CHANGE)) my_audit_put(w, row, to, "throttled", 2);
     my_leased_drop(w, row);
     row->state = to;
     row->run_at_us = slot->slot_us;

@@ -19,16 +19,7 @@ void *my_read_alloc(reading *r, size_t size); /* zeroed; NULL: no_memory */
 bool my_ask(reading *r, sql_name which);      /* that was added alone, with what was put; false: failed */
 void my_put_clock(reading *r);                /* the clocks of a test, or NULL, as $4 and $5 of `tasks` */
 
-/* info.c. What a task's own rows say beyond pawl_info, for its attempts and its trail. */
-typedef struct info_more {
-    pawl_state born;
-    int level, end_level, flags; /* of the body; of the end */
-    int64_t leased_us, run_us;
-    pawl_attempt_outcome outcome;
-    int log_lines;
-    bool not_started;
-} info_more;
-
+/* info.c */
 #define INFO_COLUMNS 50
 pawl_info *my_info_read(reading *r, const answer *from, int row, int first,
                         info_more *more); /* from column `first` on; NULL: no memory */

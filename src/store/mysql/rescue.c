@@ -37,7 +37,7 @@ static bool free_one(work *w, task_row *row, int blame)
     CHECK(to != PAWL_STATE_NONE);
     if (!row->not_started) my_attempt_put(w, row, &run);
     my_audit_grant(w, row);
-    if (my_audit_wanted(row->level, AUDIT_TROUBLE)) my_audit_put(w, row, to, "rescued", 2);
+    if (audit_wanted(row->level, AUDIT_TROUBLE)) my_audit_put(w, row, to, "rescued", 2);
     my_roll(w, row->queue_id, row->type_id, ROLLUP_RESCUED);
     my_leased_drop(w, row);
     row->runs += !row->not_started;

@@ -332,16 +332,6 @@ void my_end_put(work *w, const task_row *row, const task_end *end)
 
 /* ---- the trail ----------------------------------------------------------------------------------------------------------- */
 
-bool my_audit_wanted(int level, audit_kind kind)
-{
-    switch (level) {
-    case PAWL_AUDIT_FULL: return true;
-    case PAWL_AUDIT_MINIMAL: return kind != AUDIT_CHANGE;
-    case PAWL_AUDIT_ERRORS: return kind == AUDIT_TROUBLE;
-    default: return false;
-    }
-}
-
 /* The rows of one fence come in the order of their steps: 0 taken back, 1 granted, 2 what became of it. */
 static void audit_row(work *w, const task_row *row, int step, int64_t at_us, pawl_state from, pawl_state to, const char *detail)
 {
@@ -364,7 +354,7 @@ void my_audit_put(work *w, const task_row *row, pawl_state to, const char *detai
 
 void my_audit_grant(work *w, const task_row *row)
 {
-    if (!my_audit_wanted(row->level, AUDIT_CHANGE)) return;
+    if (!audit_wanted(row->level, AUDIT_CHANGE)) return;
     audit_row(w, row, 1, row->leased_us, row->born_leased ? PAWL_STATE_NONE : PAWL_PENDING, PAWL_LEASED, NULL);
 }
 

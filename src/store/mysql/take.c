@@ -46,12 +46,12 @@ static const answer *find_row(const claiming *k, sql_name which, pawl_id id, int
 
 static pawl_body *copy_body(const claiming *k, const answer *a, int row)
 {
-    names *n = &k->s->names;
+    interned *n = &k->s->names;
     const char *type = get_text(a, row, CONTENT_TYPE);
     pawl_body b = {.id = get_int(a, row, ID),
-                   .type = my_name_text(n, (int32_t)get_int(a, row, TYPE)),
-                   .queue = my_name_text(n, (int32_t)get_int(a, row, QUEUE)),
-                   .tenant = get_null(a, row, TENANT) ? "" : my_name_text(n, (int32_t)get_int(a, row, TENANT)),
+                   .type = interned_text(n, (int32_t)get_int(a, row, TYPE)),
+                   .queue = interned_text(n, (int32_t)get_int(a, row, QUEUE)),
+                   .tenant = get_null(a, row, TENANT) ? "" : interned_text(n, (int32_t)get_int(a, row, TENANT)),
                    .key = get_text(a, row, KEY),
                    .content_type = !type     ? "application/json"
                                    : type[0] ? type
@@ -210,12 +210,12 @@ pawl_status my_claim_take(claiming *k, pawl_error *err)
     if (k->count == 0) return PAWL_OK;
     if (!lost || !fetch_texts(k)) return my_claim_give_back(k, err);
     bool whole = true;
-    my_names_open(&k->s->names);
+    interned_open(&k->s->names);
     for (int i = 0; i < k->count && whole; i++) {
         whole = take_task(k, &k->tasks[i], &lost[i]);
         any |= lost[i];
     }
-    my_names_close(&k->s->names);
+    interned_close(&k->s->names);
     if (!whole) return my_claim_give_back(k, err);
     if (any && !undo(k, lost)) my_store_log(k->s, PAWL_WARN, "a task without a body could not be ended yet: %s", k->c->why);
     return PAWL_OK;

@@ -45,7 +45,7 @@ PGresult *pg_apply_send(pg_store *s, conn *c, flat *f, const apply_call *call, i
     pg_flat_people(p, f, &s->names);
     pg_flat_slots(p, f);
     pg_flat_limits(p, f, &s->names);
-    pg_names_close(&s->names);
+    interned_close(&s->names);
     return pg_conn_call(c, SQL_apply, CALL_WRITES);
 }
 

@@ -92,10 +92,10 @@ static bool fetch_names(claiming *k)
 static void put_wants(claiming *k, params *p)
 {
     const pawl_claim *call = k->call;
-    names *n = &k->s->names;
-    pg_names_open(n);
+    interned *n = &k->s->names;
+    interned_open(n);
     for (int i = 0; i < call->wants_count; i++) {
-        k->queues[i] = pg_name_id(n, call->wants[i].queue);
+        k->queues[i] = interned_id(n, call->wants[i].queue);
         k->types[i] = pg_types_hash(&call->wants[i]);
     }
     EACH_WANT(OID_INT4, array_int4(p, k->queues[i]));
@@ -104,8 +104,8 @@ static void put_wants(claiming *k, params *p)
     EACH_WANT(OID_BOOL, array_bool(p, w->solo));
     EACH_WANT(OID_BOOL, array_bool(p, w->any_type));
     EACH_TYPE(array_int4(p, i + 1));
-    EACH_TYPE(array_int4(p, pg_name_id(n, w->types[t])));
-    pg_names_close(n);
+    EACH_TYPE(array_int4(p, interned_id(n, w->types[t])));
+    interned_close(n);
 }
 
 typedef struct known_lane {
@@ -236,11 +236,11 @@ static const char *content_type_at(const PGresult *r, int row)
 
 static pawl_body *copy_body(const claiming *k, const PGresult *r, int row)
 {
-    names *n = &k->s->names;
+    interned *n = &k->s->names;
     pawl_body b = {.id = wire64(r, row, ID),
-                   .type = pg_name_text(n, wire32(r, row, TYPE)),
-                   .queue = pg_name_text(n, wire32(r, row, QUEUE)),
-                   .tenant = PQgetisnull(r, row, TENANT) ? "" : pg_name_text(n, wire32(r, row, TENANT)),
+                   .type = interned_text(n, wire32(r, row, TYPE)),
+                   .queue = interned_text(n, wire32(r, row, QUEUE)),
+                   .tenant = PQgetisnull(r, row, TENANT) ? "" : interned_text(n, wire32(r, row, TENANT)),
                    .key = text_at(r, row, KEY),
                    .content_type = content_type_at(r, row),
                    .created_by = text_at(r, row, CREATED_BY),
@@ -319,9 +319,9 @@ static void take_slots(pawl_claim *call, const char *news)
 static bool take_tasks(claiming *k, const PGresult *r, int rows)
 {
     bool whole = true;
-    pg_names_open(&k->s->names);
+    interned_open(&k->s->names);
     for (int i = 0; i < rows && whole; i++) whole = take_task(k, r, i);
-    pg_names_close(&k->s->names);
+    interned_close(&k->s->names);
     return whole;
 }
 

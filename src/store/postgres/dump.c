@@ -3,6 +3,7 @@
  * The tasks of a page come with one statement, which sees one moment. What hangs on them is read after that; attempts that a task got
  * meanwhile are left out.
  */
+#include "store/budget.h"
 #include "store/postgres/read.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -357,25 +358,54 @@ static void dump_settings(reading *r, pawl_dump *d)
     PQclear(a);
 }
 
+static void dump_limits(reading *r, pawl_dump *d)
+{
+    pg_params_begin(&r->c->params);
+    PGresult *a = pg_ask(r, SQL_dump_limits);
+    int rows = a ? PQntuples(a) : 0;
+    d->limits = rows ? pg_read_alloc(r, (size_t)rows * sizeof *d->limits) : NULL;
+    for (int i = 0; d->limits && i < rows; i++) {
+        pawl_past_limit *l = &d->limits[d->count++];
+        *l = (pawl_past_limit){.type = pg_read_text(r, a, i, 0),
+                               .key = pg_read_bytes(r, a, i, 1),
+                               .rate = {.permits = wire32(a, i, 2),
+                                        .period_us = wire64(a, i, 3),
+                                        .burst = wire32(a, i, 4),
+                                        .horizon_us = wire64(a, i, 5)}};
+        limit_flags_read(wire32(a, i, 6), &l->rate, &l->paused);
+    }
+    PQclear(a);
+}
+
+static void dump_budgets(reading *r, pawl_dump *d)
+{
+    PGresult *a = ask_page(r, d, SQL_dump_budgets);
+    int rows = a ? PQntuples(a) : 0;
+    d->budgets = rows ? pg_read_alloc(r, (size_t)rows * sizeof *d->budgets) : NULL;
+    for (int i = 0; d->budgets && i < rows; i++) {
+        d->next = wire64(a, i, 0);
+        d->budgets[d->count++] = (pawl_past_budget){.type = pg_read_text(r, a, i, 1),
+                                                    .key = pg_read_bytes(r, a, i, 2),
+                                                    .tat_us = wire64(a, i, 3),
+                                                    .tat_part = wire32(a, i, 4),
+                                                    .permits = wire32(a, i, 5),
+                                                    .period_us = wire64(a, i, 6),
+                                                    .burst = wire32(a, i, 7),
+                                                    .seen_us = wire64(a, i, 8),
+                                                    .epoch = wire64(a, i, 9)};
+    }
+    d->more = rows == d->limit;
+    PQclear(a);
+}
+
 void pg_dump_read(reading *r, pawl_dump *d)
 {
-    d->next = d->after;
-    d->more = false;
-    d->count = 0;
-    d->tasks = NULL;
-    d->minutes = NULL;
-    d->acts = NULL;
-    d->queues = NULL;
-    d->limits = NULL;
-    d->budgets = NULL;
-    memset(d->counts, 0, sizeof d->counts);
-    memset(d->sums, 0, sizeof d->sums);
     switch (d->part) {
     case PAWL_PART_TASKS: dump_tasks(r, d); break;
     case PAWL_PART_MINUTES: dump_minutes(r, d); break;
     case PAWL_PART_ACTS: dump_acts(r, d); break;
     case PAWL_PART_SETTINGS: dump_settings(r, d); break;
-    case PAWL_PART_LIMITS:
-    case PAWL_PART_BUDGETS: break; /* there are none */
+    case PAWL_PART_LIMITS: dump_limits(r, d); break;
+    case PAWL_PART_BUDGETS: dump_budgets(r, d); break;
     }
 }

@@ -7,6 +7,7 @@
  * An array that has nothing in it is sent as NULL.
  */
 #include "base/text.h"
+#include "store/budget.h"
 #include "store/postgres/inner.h"
 #include <stdlib.h>
 
@@ -149,15 +150,15 @@ bool pg_flat_names(pg_store *s, conn *c, const flat *f, pawl_arena *arena)
     }
     for (int tries = 0;; tries++) {
         int missing = 0;
-        pg_names_open(&s->names);
+        interned_open(&s->names);
         for (int i = 0; i < f->count; i++) {
             int count = names_of(&f->ops[i], some);
             for (int k = 0; k < count; k++)
-                if (!pg_name_id(&s->names, some[k]) && (missing == 0 || strcmp(texts[missing - 1], some[k]) != 0))
+                if (!interned_id(&s->names, some[k]) && (missing == 0 || strcmp(texts[missing - 1], some[k]) != 0))
                     texts[missing++] = some[k];
         }
         if (missing == 0) return true;
-        pg_names_close(&s->names);
+        interned_close(&s->names);
         if (!pg_names_fetch(&s->names, c, texts, missing)) return false;
         if (tries == 10) {
             pg_conn_no_memory(c);
@@ -247,9 +248,9 @@ static bool has_tenant(const pawl_op *op) { return BODY->tenant && BODY->tenant[
 
 static bool is_json(const pawl_op *op) { return BODY->content_type && strcmp(BODY->content_type, "application/json") == 0; }
 
-static void insert_bodies(params *p, const flat *f, names *n)
+static void insert_bodies(params *p, const flat *f, interned *n)
 {
-    SPARSE(FLAT_INSERTS, OID_INT4, has_tenant(op), array_int4_or_null(p, has_tenant(op) ? pg_name_id(n, BODY->tenant) : 0, 0));
+    SPARSE(FLAT_INSERTS, OID_INT4, has_tenant(op), array_int4_or_null(p, has_tenant(op) ? interned_id(n, BODY->tenant) : 0, 0));
     SPARSE(FLAT_INSERTS, OID_INT4, BODY->max_attempts, array_int4_or_null(p, BODY->max_attempts, 0));
     SPARSE(FLAT_INSERTS, OID_INT8, BODY->timeout_us, array_int8_or_null(p, BODY->timeout_us, 0));
     SPARSE(FLAT_INSERTS, OID_INT8, BODY->retry_of, array_int8_or_null(p, BODY->retry_of, 0));
@@ -262,7 +263,7 @@ static void insert_bodies(params *p, const flat *f, names *n)
     SPARSE(FLAT_INSERTS, OID_BYTEA, BODY->payload.data, array_blob(p, BODY->payload));
 }
 
-void pg_flat_inserts(params *p, const flat *f, names *n)
+void pg_flat_inserts(params *p, const flat *f, interned *n)
 {
     bool depths = limited(f);
     if (f->counts[FLAT_INSERTS] == 0) {
@@ -271,8 +272,8 @@ void pg_flat_inserts(params *p, const flat *f, names *n)
     }
     COLUMN(FLAT_INSERTS, OID_INT4, array_int4(p, i));
     COLUMN(FLAT_INSERTS, OID_INT8, array_int8(p, op->id));
-    COLUMN(FLAT_INSERTS, OID_INT4, array_int4(p, pg_name_id(n, BODY->type)));
-    COLUMN(FLAT_INSERTS, OID_INT4, array_int4(p, pg_name_id(n, BODY->queue)));
+    COLUMN(FLAT_INSERTS, OID_INT4, array_int4(p, interned_id(n, BODY->type)));
+    COLUMN(FLAT_INSERTS, OID_INT4, array_int4(p, interned_id(n, BODY->queue)));
     COLUMN(FLAT_INSERTS, OID_INT2, array_int2(p, BODY->priority));
     COLUMN(FLAT_INSERTS, OID_INT2, array_int2(p, level_of(op)));
     COLUMN(FLAT_INSERTS, OID_INT2, array_int2(p, BODY->audit));
@@ -396,7 +397,7 @@ void pg_flat_progress(params *p, const flat *f)
     COLUMN(FLAT_PROGRESS, OID_TEXT, array_said(p, op->u.progress.text));
 }
 
-void pg_flat_people(params *p, const flat *f, names *n)
+void pg_flat_people(params *p, const flat *f, interned *n)
 {
     if (f->counts[FLAT_PEOPLE] == 0) {
         nulls(p, 9);
@@ -411,7 +412,7 @@ void pg_flat_people(params *p, const flat *f, names *n)
     SPARSE(FLAT_PEOPLE, OID_TEXT, op->kind == PAWL_OP_ACK && op->u.ack.note,
            pg_array_text(p, op->kind == PAWL_OP_ACK ? op->u.ack.note : NULL));
     SPARSE(FLAT_PEOPLE, OID_INT4, op->kind == PAWL_OP_QUEUE,
-           array_int4(p, op->kind == PAWL_OP_QUEUE ? pg_name_id(n, op->u.queue.queue) : 0));
+           array_int4(p, op->kind == PAWL_OP_QUEUE ? interned_id(n, op->u.queue.queue) : 0));
     SPARSE(FLAT_PEOPLE, OID_BOOL, op->kind == PAWL_OP_QUEUE, array_bool(p, op->kind == PAWL_OP_QUEUE && op->u.queue.pause));
 }
 
@@ -447,7 +448,7 @@ void pg_flat_slots(params *p, const flat *f)
 static int flags_of(const pawl_op *op)
 {
     const pawl_rate *r = &op->u.limit.rate;
-    return pg_limit_flags(r, op->u.limit.paused) | (op->u.limit.initial ? INITIAL : 0);
+    return limit_flags(r, op->u.limit.paused) | (op->u.limit.initial ? INITIAL : 0);
 }
 
 static void array_rate(params *p, const pawl_op *op)
@@ -461,14 +462,14 @@ static void array_rate(params *p, const pawl_op *op)
     array_int8(p, op->u.limit.move);
 }
 
-void pg_flat_limits(params *p, const flat *f, names *n)
+void pg_flat_limits(params *p, const flat *f, interned *n)
 {
     if (f->counts[FLAT_LIMITS] == 0) {
         nulls(p, LIMIT_COLUMNS);
         return;
     }
     COLUMN(FLAT_LIMITS, OID_INT4, array_int4(p, i));
-    COLUMN(FLAT_LIMITS, OID_INT4, array_int4(p, pg_name_id(n, op->u.limit.type)));
+    COLUMN(FLAT_LIMITS, OID_INT4, array_int4(p, interned_id(n, op->u.limit.type)));
     COLUMN(FLAT_LIMITS, OID_BYTEA, array_blob(p, op->u.limit.key));
     COLUMN(FLAT_LIMITS, OID_INT8, array_rate(p, op));
     COLUMN(FLAT_LIMITS, OID_TEXT, pg_array_text(p, op->by));

@@ -104,7 +104,7 @@ static PGresult *send_call(pg_store *s, conn *c, flat *f, pawl_arena *arena)
     pg_store_give(s, own);
     if (!named) return NULL;
     put_call(s, &c->params, f);
-    pg_names_close(&s->names);
+    interned_close(&s->names);
     return pg_conn_call(c, SQL_apply, CALL_READS);
 }
 

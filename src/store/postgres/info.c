@@ -150,24 +150,6 @@ static void read_attempt(reading *r, const PGresult *from, int row, pawl_attempt
     a->log_lines = (int)wire64(from, row, 9);
 }
 
-/* The run under way, or the one that ended the task. */
-static bool last_attempt(const pawl_info *info, const info_more *more, pawl_attempt *a)
-{
-    *a = (pawl_attempt){.number = info->attempt, .started_us = info->started_us, .fence = info->fence, .node = info->node};
-    a->node_name = info->node_name;
-    if (info->state == PAWL_LEASED && !more->not_started) {
-        a->outcome = pawl_attempt_outcome_name(PAWL_ATTEMPT_RUNNING);
-        return true;
-    }
-    if (more->outcome == PAWL_ATTEMPT_NONE) return false;
-    a->outcome = pawl_attempt_outcome_name(more->outcome);
-    a->finished_us = info->started_us + more->run_us;
-    a->code = info->code;
-    a->error = info->error;
-    a->log_lines = more->log_lines;
-    return true;
-}
-
 static void add_attempts(reading *r, pawl_info *info, const info_more *more)
 {
     pg_params_begin(&r->c->params);
@@ -180,7 +162,7 @@ static void add_attempts(reading *r, pawl_info *info, const info_more *more)
         read_attempt(r, answer, i, &attempts[count++]);
     PQclear(answer);
     if (!attempts) return;
-    bool last = last_attempt(info, more, &attempts[count]);
+    bool last = history_last_attempt(info, more, &attempts[count]);
     if (last && (count == 0 || attempts[count - 1].number < info->attempt)) count++;
     info->attempts = attempts;
     info->attempts_count = count;

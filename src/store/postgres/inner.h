@@ -112,7 +112,7 @@ typedef struct pg_store {
     unsigned nodes_count;
     others others;
     int64_t server_us, server_at_us; /* the server's clock as last seen, and our monotonic one then */
-    names names;
+    interned names;
     ready ready;
     watch watch;
     char store_id[64];  /* to know the store again on another connection */
@@ -168,18 +168,17 @@ bool pg_flat_make(flat *f, pawl_op **ops, int count, pawl_arena *arena); /* fals
 bool pg_flat_names(pg_store *s, conn *c, const flat *f, pawl_arena *arena);
 void pg_flat_select(flat *f, int lo, int hi); /* of the operations lo..hi-1, those that can be stored */
 int pg_flat_simple(const flat *f);            /* what pawl_apply calls p_simple */
-void pg_flat_inserts(params *p, const flat *f, names *n);
+void pg_flat_inserts(params *p, const flat *f, interned *n);
 void pg_flat_ends(params *p, const flat *f);
 void pg_flat_starts(params *p, const flat *f);
 void pg_flat_progress(params *p, const flat *f);
-void pg_flat_people(params *p, const flat *f, names *n);
+void pg_flat_people(params *p, const flat *f, interned *n);
 void pg_flat_slots(params *p, const flat *f);
-void pg_flat_limits(params *p, const flat *f, names *n);
+void pg_flat_limits(params *p, const flat *f, interned *n);
 void pg_flat_forget(const flat *f);                                                   /* answers */
 void pg_flat_answers(const flat *f, int64_t now_us, const char *results, bool fresh); /* fresh: they come from no receipt */
 
 /* limits.c */
-int pg_limit_flags(const pawl_rate *rate, bool paused); /* of pawl_limit */
 
 /* One call of pawl_apply with the operations lo..hi-1. */
 typedef struct apply_call {

@@ -3,8 +3,6 @@
 #include "store/postgres/read.h"
 #include <string.h>
 
-enum { START_EMPTY = 1, RETRIES_FREE = 2, DISCARD = 4, PAUSED = 8 };
-
 enum { /* columns of pawl_limits */
        NOW,
        TYPE,
@@ -25,24 +23,6 @@ enum { /* columns of pawl_limits */
        EPOCH
 };
 
-int pg_limit_flags(const pawl_rate *r, bool paused)
-{
-    return (r->start_empty ? START_EMPTY : 0) | (r->retries_free ? RETRIES_FREE : 0) | (r->discard ? DISCARD : 0) |
-           (paused ? PAUSED : 0);
-}
-
-static pawl_rate rate_at(const PGresult *r, int row)
-{
-    int flags = wire32(r, row, FLAGS);
-    return (pawl_rate){.permits = wire32(r, row, PERMITS),
-                       .period_us = wire64(r, row, PERIOD),
-                       .burst = wire32(r, row, BURST),
-                       .horizon_us = wire64(r, row, HORIZON),
-                       .start_empty = flags & START_EMPTY,
-                       .retries_free = flags & RETRIES_FREE,
-                       .discard = flags & DISCARD};
-}
-
 static budget_row budget_at(const PGresult *r, int row)
 {
     return (budget_row){.tat = {wire64(r, row, TAT), wire32(r, row, PART)},
@@ -59,10 +39,13 @@ static pawl_limit_info describe(reading *r, const PGresult *from, int row)
     budget_limit limit;
     pawl_limit_info info = {.type = pg_read_text(r, from, row, TYPE),
                             .key = pg_read_bytes(r, from, row, KEY),
-                            .rate = rate_at(from, row),
-                            .paused = wire32(from, row, FLAGS) & PAUSED,
+                            .rate = {.permits = wire32(from, row, PERMITS),
+                                     .period_us = wire64(from, row, PERIOD),
+                                     .burst = wire32(from, row, BURST),
+                                     .horizon_us = wire64(from, row, HORIZON)},
                             .own = PQgetvalue(from, row, OWN)[0] != 0,
                             .waiting = wire64(from, row, WAITING)};
+    limit_flags_read(wire32(from, row, FLAGS), &info.rate, &info.paused);
     if (!budget_limit_make(info.rate.permits > 0 ? &info.rate : &any_rate, info.paused, &limit)) return info;
     budget_row budget = budget_at(from, row);
     info.left = limit.r.burst;

@@ -4,6 +4,7 @@
  */
 #include "base/error.h"
 #include "base/text.h"
+#include "store/budget.h"
 #include "store/postgres/inner.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@ typedef struct loading {
     int nodes_count;
     int *task_nodes, *attempt_nodes, *change_nodes; /* their numbers in `nodes`, from 1; 0: none */
     int attempts, logs, changes;
+    budget_row *budgets; /* settled */
 } loading;
 
 /* ---- what cannot be stored ----------------------------------------------------------------------------------------------- */
@@ -68,6 +70,8 @@ static int names_of(const pawl_dump *d, int i, const char **to)
         to[1] = d->minutes[i].type;
         return 2;
     case PAWL_PART_SETTINGS: to[0] = d->queues[i].name; return 1;
+    case PAWL_PART_LIMITS: to[0] = d->limits[i].type; return 1;
+    case PAWL_PART_BUDGETS: to[0] = d->budgets[i].type; return 1;
     default: return 0;
     }
 }
@@ -79,14 +83,14 @@ static bool open_names(loading *l)
     const char **missing = pawl_arena_alloc(l->arena, (size_t)(3 * d->count + 1) * sizeof *missing), *some[3];
     for (int tries = 0; missing && tries < 10; tries++) {
         int count = 0;
-        pg_names_open(&l->s->names);
+        interned_open(&l->s->names);
         for (int i = 0; i < d->count; i++) {
             int n = names_of(d, i, some);
             for (int k = 0; k < n; k++)
-                if (!pg_name_id(&l->s->names, some[k])) missing[count++] = some[k];
+                if (!interned_id(&l->s->names, some[k])) missing[count++] = some[k];
         }
         if (count == 0) return true;
-        pg_names_close(&l->s->names);
+        interned_close(&l->s->names);
         if (!pg_names_fetch(&l->s->names, l->c, missing, count)) return false;
     }
     pg_conn_no_memory(l->c);
@@ -190,15 +194,15 @@ static void bytes(params *p, pawl_bytes data)
     else array_null(p);
 }
 
-static int tenant_id(names *n, const pawl_body *b) { return b->tenant && b->tenant[0] ? pg_name_id(n, b->tenant) : 0; }
+static int tenant_id(interned *n, const pawl_body *b) { return b->tenant && b->tenant[0] ? interned_id(n, b->tenant) : 0; }
 
-static void put_bodies(loading *l, params *p, names *n)
+static void put_bodies(loading *l, params *p, interned *n)
 {
     COLUMN(OID_INT8, array_int8(p, b->id));
     COLUMN(OID_INT2, array_int2(p, t->state == PAWL_LEASED ? PAWL_PENDING : t->state));
     COLUMN(OID_INT8, array_int8(p, b->created_us));
-    COLUMN(OID_INT4, array_int4(p, pg_name_id(n, b->type)));
-    COLUMN(OID_INT4, array_int4(p, pg_name_id(n, b->queue)));
+    COLUMN(OID_INT4, array_int4(p, interned_id(n, b->type)));
+    COLUMN(OID_INT4, array_int4(p, interned_id(n, b->queue)));
     SPARSE(OID_INT4, tenant_id(n, b), array_int4_or_null(p, tenant_id(n, b), 0));
     COLUMN(OID_INT2, array_int2(p, b->priority));
     COLUMN(OID_INT2, array_int2(p, t->born));
@@ -291,7 +295,7 @@ static void put_call(loading *l, params *p)
     pg_param_text(p, l->call->position);
 }
 
-static void put_tasks(loading *l, params *p, names *n)
+static void put_tasks(loading *l, params *p, interned *n)
 {
     pg_array_begin(p, OID_TEXT);
     for (int i = 0; i < l->nodes_count; i++) clean(p, l->nodes[i]);
@@ -318,16 +322,17 @@ static void put_buckets(params *p, const int64_t *counts)
         pg_array_begin(p, oid);                                  \
         for (int i = 0; i < l->d->count; i++) {                  \
             const __typeof__(*l->d->list) *row = &l->d->list[i]; \
+            (void)row;                                           \
             write;                                               \
         }                                                        \
         pg_array_end(p);                                         \
     } while (0)
 
-static void put_minutes(loading *l, params *p, names *n)
+static void put_minutes(loading *l, params *p, interned *n)
 {
     EACH(minutes, OID_INT8, array_int8(p, row->minute));
-    EACH(minutes, OID_INT4, array_int4(p, pg_name_id(n, row->queue)));
-    EACH(minutes, OID_INT4, array_int4(p, pg_name_id(n, row->type)));
+    EACH(minutes, OID_INT4, array_int4(p, interned_id(n, row->queue)));
+    EACH(minutes, OID_INT4, array_int4(p, interned_id(n, row->type)));
     EACH(minutes, OID_INT2, array_int2(p, row->outcome));
     EACH(minutes, OID_INT8, array_int8(p, row->count));
     EACH(minutes, OID_TEXT, put_buckets(p, row->wait));
@@ -343,9 +348,9 @@ static void put_acts(loading *l, params *p)
     EACH(acts, OID_TEXT, clean(p, row->detail));
 }
 
-static void put_settings(loading *l, params *p, names *n)
+static void put_settings(loading *l, params *p, interned *n)
 {
-    EACH(queues, OID_INT4, array_int4(p, pg_name_id(n, row->name)));
+    EACH(queues, OID_INT4, array_int4(p, interned_id(n, row->name)));
     EACH(queues, OID_BOOL, array_bool(p, row->paused));
     for (int which = 0; which < 2; which++) {
         pg_array_begin(p, which ? OID_INT8 : OID_INT4);
@@ -361,24 +366,67 @@ static void put_settings(loading *l, params *p, names *n)
     else pg_param_int8(p, l->d->audit_cut_us);
 }
 
+static void key(params *p, pawl_bytes key) { pg_array_bytes(p, key.data ? key.data : "", key.len); }
+
+static void put_limits(loading *l, params *p, interned *n)
+{
+    EACH(limits, OID_INT4, array_int4(p, interned_id(n, row->type)));
+    EACH(limits, OID_BYTEA, key(p, row->key));
+    EACH(limits, OID_INT4, array_int4(p, row->rate.permits));
+    EACH(limits, OID_INT8, array_int8(p, row->rate.period_us));
+    EACH(limits, OID_INT4, array_int4(p, row->rate.burst));
+    EACH(limits, OID_INT8, array_int8(p, row->rate.horizon_us));
+    EACH(limits, OID_INT4, array_int4(p, limit_flags(&row->rate, row->paused)));
+}
+
+static void put_budgets(loading *l, params *p, interned *n)
+{
+    EACH(budgets, OID_INT4, array_int4(p, interned_id(n, row->type)));
+    EACH(budgets, OID_BYTEA, key(p, row->key));
+    EACH(budgets, OID_INT8, array_int8(p, l->budgets[i].tat.us));
+    EACH(budgets, OID_INT4, array_int4(p, l->budgets[i].tat.part));
+    EACH(budgets, OID_INT4, array_int4(p, l->budgets[i].permits));
+    EACH(budgets, OID_INT8, array_int8(p, l->budgets[i].period_us));
+    EACH(budgets, OID_INT4, array_int4(p, l->budgets[i].burst));
+    EACH(budgets, OID_INT8, array_int8(p, l->budgets[i].seen_us));
+    EACH(budgets, OID_INT8, array_int8(p, l->budgets[i].epoch));
+}
+
+/* By the server's clock, as it is now. */
+static bool settle_budgets(loading *l)
+{
+    params *p = &l->c->params;
+    pg_params_begin(p);
+    pg_params_call(l->s, p);
+    p->count = 1;
+    PGresult *r = pg_conn_call(l->c, SQL_load_now, CALL_READS);
+    if (!r) return false;
+    for (int i = 0; i < l->d->count; i++) l->budgets[i] = budget_arrives(&l->d->budgets[i], pg_get_int(r, 0, 0));
+    PQclear(r);
+    return true;
+}
+
 /* ---- the call ------------------------------------------------------------------------------------------------------------ */
 
-static sql_name put_page(loading *l, params *p, names *n)
+static sql_name put_page(loading *l, params *p, interned *n)
 {
     switch (l->d->part) {
     case PAWL_PART_MINUTES: put_minutes(l, p, n); return SQL_load_minutes;
     case PAWL_PART_ACTS: put_acts(l, p); return SQL_load_acts;
     case PAWL_PART_SETTINGS: put_settings(l, p, n); return SQL_load_settings;
+    case PAWL_PART_LIMITS: put_limits(l, p, n); return SQL_load_limits;
+    case PAWL_PART_BUDGETS: put_budgets(l, p, n); return SQL_load_budgets;
     default: put_tasks(l, p, n); return SQL_load;
     }
 }
 
 static PGresult *send_page(loading *l)
 {
+    if (l->budgets && !settle_budgets(l)) return NULL;
     if (!open_names(l)) return NULL;
     put_call(l, &l->c->params);
     sql_name which = put_page(l, &l->c->params, &l->s->names);
-    pg_names_close(&l->s->names);
+    interned_close(&l->s->names);
     return pg_conn_call(l->c, which, CALL_WRITES);
 }
 
@@ -417,12 +465,20 @@ static pawl_status load(loading *l, pawl_error *err)
     return PAWL_OK;
 }
 
+static bool prepare(loading *l)
+{
+    if (l->d->part == PAWL_PART_TASKS) return number_nodes(l);
+    if (l->d->part != PAWL_PART_BUDGETS) return true;
+    l->budgets = pawl_arena_alloc(l->arena, (size_t)(l->d->count + 1) * sizeof *l->budgets);
+    return l->budgets != NULL;
+}
+
 pawl_status pg_load(pawl_store *store, pawl_load *call, pawl_arena *arena, pawl_error *err)
 {
     pg_store *s = store_of(store);
     loading l = {.s = s, .call = call, .d = call->page, .arena = arena};
     pawl_status status = check(&l, err);
-    if (!status && l.d->part == PAWL_PART_TASKS && !number_nodes(&l)) status = no_memory(&l, err);
+    if (!status && !prepare(&l)) status = no_memory(&l, err);
     if (status) return status;
     l.c = pg_store_take(s, WRITER);
     status = load(&l, err);

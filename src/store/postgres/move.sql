@@ -20,11 +20,13 @@ FROM @.pawl_gate g;
 -- name: dump_range
 SELECT looked, last, more FROM @.pawl_dump_range($1, $2, $3);
 
+-- Sweeps remove the bodies of a large day first, in steps, and then the day.
+
 -- name: dump_counts
 SELECT s.state::int8, count(*), (sum((s.id & 2147483647) * 1812433253 + (s.id >> 31) * 69069) % 18446744073709551616)::text
 FROM (SELECT id, state FROM @.pawl_live WHERE id > $1 AND id <= $2
       UNION ALL SELECT id, 3::int2 FROM @.pawl_leased WHERE id > $1 AND id <= $2
-      UNION ALL SELECT id, state FROM @.pawl_done WHERE id > $1 AND id <= $2
+      UNION ALL SELECT d.id, d.state FROM @.pawl_done d JOIN @.pawl_body b ON b.id = d.id WHERE d.id > $1 AND d.id <= $2 AND b.id > $1 AND b.id <= $2
       UNION ALL SELECT id, state FROM @.pawl_failed WHERE id > $1 AND id <= $2) s
 GROUP BY 1;
 
@@ -60,6 +62,14 @@ SELECT number, ceiling_ms FROM @.pawl_number WHERE ceiling_ms > 0
 UNION ALL SELECT 0, ((last_value >> 12) << 22) | (last_value & 4095) FROM @.pawl_drawn
 UNION ALL SELECT -1, value::int8 FROM @.pawl_meta WHERE key = 'audit_cut_us';
 
+-- name: dump_limits
+SELECT n.text, l.key, l.permits, l.period_us, l.burst, l.horizon_us, l.flags FROM @.pawl_limit l JOIN @.pawl_name n ON n.id = l.type_id
+WHERE l.permits > 0 OR l.flags & 8 <> 0 ORDER BY l.type_id, l.key;
+
+-- name: dump_budgets
+SELECT b.id, n.text, b.key, b.tat_us, b.tat_part, b.permits, b.period_us, b.burst, b.seen_us, b.epoch
+FROM @.pawl_budget b JOIN @.pawl_name n ON n.id = b.type_id WHERE b.id > $1 ORDER BY b.id LIMIT $2;
+
 -- name: load
 SELECT stale, present::text, taken::text, held::text FROM @.pawl_load(
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28,
@@ -74,3 +84,12 @@ SELECT @.pawl_load_acts($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 
 -- name: load_settings
 SELECT @.pawl_load_settings($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
+
+-- name: load_limits
+SELECT @.pawl_load_limits($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
+
+-- name: load_now
+SELECT coalesce(($1::int8[])[1], @.pawl_now());
+
+-- name: load_budgets
+SELECT @.pawl_load_budgets($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);

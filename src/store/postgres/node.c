@@ -35,11 +35,11 @@ static bool put_queue_ids(pg_store *s, conn *c, const char *queues, char *room, 
     params *p = &c->params;
     pg_params_begin(p);
     pg_params_call(s, p);
-    pg_names_open(&s->names);
+    interned_open(&s->names);
     pg_array_begin(p, OID_INT4);
-    for (int i = 0; i < count; i++) array_int4(p, pg_name_id(&s->names, texts[i]));
+    for (int i = 0; i < count; i++) array_int4(p, interned_id(&s->names, texts[i]));
     pg_array_end(p);
-    pg_names_close(&s->names);
+    interned_close(&s->names);
     return true;
 }
 

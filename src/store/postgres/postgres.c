@@ -92,7 +92,7 @@ static void store_free(pg_store *s)
     for (int k = 0; k < ROLES; k++)
         for (int i = 0; i < s->pools[k].count; i++) pg_conn_close(&s->pools[k].conns[i]);
     pg_ready_done(&s->ready);
-    pg_names_done(&s->names);
+    interned_done(&s->names);
     pg_link_done(&s->link);
     pthread_cond_destroy(&s->freed);
     pthread_mutex_destroy(&s->lock);
@@ -113,7 +113,7 @@ static pg_store *store_new(const pawl_store_options *o)
     s->read_only = o->read_only;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->freed, NULL);
-    pg_names_init(&s->names, a);
+    interned_init(&s->names, a);
     pg_ready_init(&s->ready, a);
     pg_watch_init(s);
     return s;

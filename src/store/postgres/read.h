@@ -2,6 +2,7 @@
 #ifndef STORE_POSTGRES_READ_H
 #define STORE_POSTGRES_READ_H
 
+#include "store/history.h"
 #include "store/postgres/inner.h"
 
 typedef struct reading {
@@ -19,18 +20,8 @@ void *pg_read_alloc(reading *r, size_t size);    /* zeroed; NULL: no_memory */
 PGresult *pg_ask(reading *r, sql_name which);    /* with the parameters that were put; NULL: failed */
 void pg_put_clock(const pg_store *s, params *p); /* the clock of a test, or NULL */
 
-/* info.c. What a task's own rows say beyond pawl_info, for its attempts and its trail. */
-typedef struct info_more {
-    pawl_state born;
-    int level, end_level, flags; /* of the body; of the end */
-    int64_t leased_us, run_us;
-    pawl_attempt_outcome outcome;
-    int log_lines;
-    bool not_started;
-} info_more;
-
+/* info.c */
 #define INFO_COLUMNS 50
-enum { END_DERIVED = 1 }; /* flags of pawl_done and pawl_failed */
 
 pawl_info *pg_info_read(reading *r, const PGresult *from, int row, int first,
                         info_more *more); /* from column `first` on; NULL: no memory */

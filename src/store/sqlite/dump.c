@@ -410,17 +410,6 @@ static void dump_settings(dumping *p)
 void dump_read(reading *r, pawl_dump *d)
 {
     dumping p = {.r = r, .d = d};
-    d->next = d->after;
-    d->more = false;
-    d->count = 0;
-    d->tasks = NULL;
-    d->minutes = NULL;
-    d->acts = NULL;
-    d->queues = NULL;
-    d->limits = NULL;
-    d->budgets = NULL;
-    memset(d->counts, 0, sizeof d->counts);
-    memset(d->sums, 0, sizeof d->sums);
     switch (d->part) {
     case PAWL_PART_TASKS: dump_tasks(&p); break;
     case PAWL_PART_MINUTES: dump_minutes(&p); break;

@@ -208,24 +208,6 @@ static void read_attempt(reading *r, query *q, pawl_attempt *a)
     a->node_name = node_name(r, a->node);
 }
 
-/* The run under way, or the one that ended the task. */
-static bool last_attempt(const pawl_info *info, const info_more *more, pawl_attempt *a)
-{
-    *a = (pawl_attempt){.number = info->attempt, .started_us = info->started_us, .fence = info->fence, .node = info->node};
-    a->node_name = info->node_name;
-    if (info->state == PAWL_LEASED && !more->not_started) {
-        a->outcome = pawl_attempt_outcome_name(PAWL_ATTEMPT_RUNNING);
-        return true;
-    }
-    if (more->outcome == PAWL_ATTEMPT_NONE) return false;
-    a->outcome = pawl_attempt_outcome_name(more->outcome);
-    a->finished_us = info->started_us + more->run_us;
-    a->code = info->code;
-    a->error = info->error;
-    a->log_lines = more->log_lines;
-    return true;
-}
-
 static int64_t count_of(reading *r, sql_name which, pawl_id id)
 {
     query q = query_on(r->c, which);
@@ -254,7 +236,7 @@ void info_add_rest(reading *r, pawl_info *info, const info_more *more)
     put_int(&q, info->id);
     while (count + 1 < room && query_row(&q)) read_attempt(r, &q, &attempts[count++]);
     query_end(&q);
-    count += last_attempt(info, more, &attempts[count]);
+    count += history_last_attempt(info, more, &attempts[count]);
     info->attempts = attempts;
     info->attempts_count = count;
 }

@@ -3,6 +3,7 @@
 #define STORE_SQLITE_INNER_H
 
 #include "base/buf.h"
+#include "store/history.h"
 #include "store/sqlite/conn.h"
 #include "store/sqlite/sidecar.h"
 #include "store/sqlite/tally.h"
@@ -104,7 +105,6 @@ static inline bool gate_shut(const tx *t) { return t->gate == PAWL_GATE_CLOSED |
 /* ---- rows (task.c) ------------------------------------------------------------------------------------------------------- */
 
 enum { CLASS_ORDINARY, CLASS_SUSPECT, CLASS_SOLO };
-enum { END_DERIVED = 1, END_CANCEL_ASKED = 2 }; /* flags of pawl_done and pawl_failed */
 
 /* A task that is not finished: from pawl_live or pawl_leased. */
 typedef struct task_row {
@@ -147,8 +147,6 @@ int priority_of(tx *t, pawl_id id);                                /* leased row
 void attempt_put(tx *t, const task_row *row, const pawl_execution *run);
 void unreadable_put(tx *t, const task_row *row); /* pending -> failed: its body cannot be read */
 
-typedef enum audit_kind { AUDIT_CHANGE, AUDIT_RUN_END, AUDIT_TROUBLE } audit_kind;
-bool audit_wanted(int level, audit_kind kind);
 void audit_put(tx *t, const task_row *row, pawl_state to, const char *detail); /* unconditional */
 void audit_put_grant(tx *t, const task_row *row); /* the row that was derived while the lease lasted, if wanted */
 void audit_put_dispatch(tx *t, pawl_id id);       /* the row that was derived from the body */

@@ -28,11 +28,7 @@ static stored_limit limit_get(conn *c, int64_t type_id, pawl_bytes key)
         l.rate.period_us = get_int(&q);
         l.rate.burst = (int)get_int(&q);
         l.rate.horizon_us = get_int(&q);
-        int64_t flags = get_int(&q);
-        l.rate.start_empty = flags & START_EMPTY;
-        l.rate.retries_free = flags & RETRIES_FREE;
-        l.rate.discard = flags & DISCARD;
-        l.paused = flags & PAUSED;
+        limit_flags_read(get_int(&q), &l.rate, &l.paused);
     }
     query_end(&q);
     return l;
@@ -272,8 +268,7 @@ static void limit_put(tx *t, const pawl_op *op, int64_t type_id, pawl_bytes key)
     put_int(&q, r->period_us);
     put_int(&q, r->burst);
     put_int(&q, r->horizon_us);
-    put_int(&q, (r->start_empty ? START_EMPTY : 0) | (r->retries_free ? RETRIES_FREE : 0) | (r->discard ? DISCARD : 0) |
-                    (op->u.limit.paused ? PAUSED : 0));
+    put_int(&q, limit_flags(r, op->u.limit.paused));
     put_int(&q, t->now_us);
     query_run(&q);
 }

@@ -31,8 +31,6 @@ int64_t quota_version(tx *t);
 int quota_sweep(tx *t, int most);
 bool limits_read(reading *r, pawl_query *query); /* false: the cursor is none */
 
-enum { START_EMPTY = 1, RETRIES_FREE = 2, DISCARD = 4, PAUSED = 8 }; /* flags of pawl_limit */
-
 static inline void put_key(query *q, pawl_bytes key) { put_bytes(q, key.data ? key : (pawl_bytes){"", 0}); }
 
 #endif

@@ -11,11 +11,7 @@ static void read_limit(reading *r, query *q, pawl_past_limit *l)
     l->rate.period_us = get_int(q);
     l->rate.burst = (int)get_int(q);
     l->rate.horizon_us = get_int(q);
-    int64_t flags = get_int(q);
-    l->rate.start_empty = flags & START_EMPTY;
-    l->rate.retries_free = flags & RETRIES_FREE;
-    l->rate.discard = flags & DISCARD;
-    l->paused = flags & PAUSED;
+    limit_flags_read(get_int(q), &l->rate, &l->paused);
 }
 
 void quota_dump_limits(reading *r, pawl_dump *d)
@@ -70,8 +66,7 @@ void quota_load_limits(tx *t, const pawl_dump *d)
         put_int(&q, rate->period_us);
         put_int(&q, rate->burst);
         put_int(&q, rate->horizon_us);
-        put_int(&q, (rate->start_empty ? START_EMPTY : 0) | (rate->retries_free ? RETRIES_FREE : 0) |
-                        (rate->discard ? DISCARD : 0) | (l->paused ? PAUSED : 0));
+        put_int(&q, limit_flags(rate, l->paused));
         put_int(&q, t->now_us);
         query_run(&q);
     }
@@ -97,13 +92,7 @@ void quota_load_budgets(tx *t, const pawl_dump *d)
 {
     for (int i = 0; i < d->count && !t->c->rc; i++) {
         const pawl_past_budget *b = &d->budgets[i];
-        budget_row row = {.tat = {b->tat_us, b->tat_part},
-                          .permits = b->permits,
-                          .burst = b->burst,
-                          .period_us = b->period_us,
-                          .seen_us = b->seen_us,
-                          .epoch = b->epoch};
-        budget_settle(&row, t->now_us);
+        budget_row row = budget_arrives(b, t->now_us);
         int64_t id = find_or_add(t, name_id(t->c, b->type), b->key);
         query q = query_on(t->c, SQL_budget_put);
         put_int(&q, row.tat.us);

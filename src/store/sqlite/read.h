@@ -18,16 +18,7 @@ void *read_alloc(reading *r, size_t size); /* zeroed; NULL: no_memory */
 void *read_grow(reading *r, void *array, int count,
                 size_t size); /* with room for one more element behind those that were added so */
 
-/* info.c. What a task's own rows say beyond pawl_info, for its attempts and its trail. */
-typedef struct info_more {
-    pawl_state born;
-    int level, end_level, flags; /* of the body; of the end */
-    int64_t leased_us, run_us;
-    pawl_attempt_outcome outcome;
-    int log_lines;
-    bool not_started;
-} info_more;
-
+/* info.c */
 pawl_info *info_read(reading *r, pawl_id id, info_more *more);          /* NULL: not stored, or failed */
 void info_add_rest(reading *r, pawl_info *info, const info_more *more); /* payload and attempts */
 bool node_pulse(reading *r, int64_t node);                              /* alive, and its heartbeat has not lapsed */

@@ -284,16 +284,6 @@ void unreadable_put(tx *t, const task_row *row)
 
 /* ---- the trail ----------------------------------------------------------------------------------------------------------- */
 
-bool audit_wanted(int level, audit_kind kind)
-{
-    switch (level) {
-    case PAWL_AUDIT_FULL: return true;
-    case PAWL_AUDIT_MINIMAL: return kind != AUDIT_CHANGE;
-    case PAWL_AUDIT_ERRORS: return kind == AUDIT_TROUBLE;
-    default: return false;
-    }
-}
-
 static void audit_row(tx *t, pawl_id id, int64_t at_us, pawl_state from, pawl_state to, int64_t fence, int64_t node,
                       const char *detail)
 {

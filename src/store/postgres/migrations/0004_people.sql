@@ -304,7 +304,7 @@ BEGIN
     IF v_closed THEN -- only what ends here may still leave spawns: result 13 for the rest
         p_simple := p_simple & 5;
         IF i_op IS NOT NULL THEN i_slow := array_fill(true, ARRAY[cardinality(i_op)]); END IF;
-        results := coalesce((SELECT string_agg(pawl_answer(u.op, 13, 0, 0, 0, 0), '') FROM unnest(o_op) u (op)), '')
+        results := results || coalesce((SELECT string_agg(pawl_answer(u.op, 13, 0, 0, 0, 0), '') FROM unnest(o_op) u (op)), '')
             || coalesce((SELECT string_agg(pawl_answer(u.op, 13, 0, 0, 0, 0), '') FROM unnest(i_op, i_parent) u (op, parent)
                          WHERE u.parent IS NULL), '');
         o_op := NULL;

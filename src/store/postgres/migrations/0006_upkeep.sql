@@ -178,8 +178,9 @@ BEGIN
     removed := 0;
     expiring := 0;
     more := false;
-    -- Somebody else is at it, or a move has counted what is there.
-    IF NOT pg_try_advisory_xact_lock('pawl_meta'::regclass::oid::int8) OR EXISTS (SELECT FROM pawl_gate WHERE mode > 0) THEN
+    -- Somebody else is at it, or a move has counted what is there. One that begins now waits until this step has ended.
+    PERFORM FROM pawl_gate WHERE mode = 0 FOR SHARE SKIP LOCKED;
+    IF NOT FOUND OR NOT pg_try_advisory_xact_lock('pawl_meta'::regclass::oid::int8) THEN
         next_us := 60000000;
         RETURN;
     END IF;

@@ -45,6 +45,9 @@ BEGIN
     DELETE FROM pawl_born;
     DELETE FROM pawl_rollup;
     DELETE FROM pawl_oplog;
+    DELETE FROM pawl_budget;
+    DELETE FROM pawl_limit;
+    UPDATE pawl_gate SET limits = limits + 1 WHERE limits > 0;
 END $$;
 
 -- Answers NULL, or the move that the gate belongs to, which is another one or at another position than p_before (NULL: any).
@@ -104,9 +107,10 @@ BEGIN
         WHERE f.id > p_after AND f.id <= p_last AND (p_states >> f.state) & 1 = 1
             AND (f.finished_us >= p_since OR f.resolved_us >= p_since)),
     live AS MATERIALIZED (
-        SELECT v.id, v.state, v.class, v.strikes, v.run_at_us, v.fence, v.runs, v.failures, v.interruptions, v.rescues, 0 AS node,
+        SELECT v.id, v.state, v.class, v.strikes, CASE WHEN s.task_id IS NULL THEN v.run_at_us ELSE 0 END AS run_at_us, v.fence, v.runs, v.failures, v.interruptions, v.rescues, 0 AS node,
             NULL::int8 AS leased_us, NULL::int8 AS started_us, false AS cancel_asked, NULL::int2 AS progress, NULL::text AS progress_text
-        FROM pawl_live v WHERE v.id > p_after AND v.id <= p_last AND (p_states >> v.state) & 1 = 1
+        FROM pawl_live v LEFT JOIN pawl_slotted s ON s.task_id = v.id AND s.task_id > p_after AND s.task_id <= p_last
+        WHERE v.id > p_after AND v.id <= p_last AND (p_states >> v.state) & 1 = 1
         UNION ALL
         SELECT l.id, 3::int2, l.class, l.strikes, l.run_at_us, l.fence, l.runs, l.failures, l.interruptions, l.rescues, l.node,
             l.leased_us, l.started_us, l.cancel_asked, l.progress, l.progress_text

@@ -73,7 +73,7 @@ CREATE FUNCTION pawl_limit_late(l pawl_limit) RETURNS int8 LANGUAGE sql IMMUTABL
 $$ SELECT greatest(50000, least(1000000, l.period_us / l.permits)) $$;
 
 -- LIMIT, the first part, before budgets are locked; p_rate: permits, period, burst, horizon, flags (16: initial). Whoever changes a limit
--- does it alone.
+-- does it alone, and only while the gate is not shut (result 13).
 CREATE FUNCTION pawl_limit_put(p_now int8, p_op int4, p_type int4, p_key bytea, p_rate int8[], p_by text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     v_key bytea := coalesce(pawl_rate_key(p_key), '');
@@ -81,7 +81,8 @@ DECLARE
     v_was bool;
     o pawl_limit;
 BEGIN
-    PERFORM FROM pawl_gate FOR UPDATE;
+    PERFORM FROM pawl_gate WHERE mode < 2 FOR UPDATE;
+    IF NOT FOUND THEN RETURN pawl_answer(p_op, 13, 0, 0, 0, 0); END IF;
     SELECT * INTO o FROM pawl_limit WHERE type_id = p_type AND key = v_key;
     v_was := FOUND AND pawl_in_force(o.permits, o.flags);
     IF v_was AND (((o.permits, o.period_us, o.burst, o.horizon_us, o.flags) = (p_rate[1], p_rate[2], p_rate[3], p_rate[4], v_flags))
@@ -103,6 +104,7 @@ DECLARE
     v_key bytea := coalesce(pawl_rate_key(p_key), '');
     v_ids int8[];
 BEGIN
+    IF EXISTS (SELECT FROM pawl_gate WHERE mode >= 2) THEN RETURN false; END IF;
     v_ids := ARRAY(SELECT s.task_id FROM pawl_budget b JOIN pawl_slotted s ON s.budget_id = ANY (ARRAY[b.id])
                    WHERE b.type_id = p_type AND (v_key = '' OR b.key = v_key) LIMIT p_most + 1);
     PERFORM FROM pawl_live WHERE id = ANY (v_ids[1:p_most]) ORDER BY id FOR UPDATE;
