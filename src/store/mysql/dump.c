@@ -275,7 +275,7 @@ static void dump_tasks(reading *r, pawl_dump *d)
     const answer *a = my_answer(r->c, SQL_dump_tasks);
     d->tasks = a->rows ? my_read_alloc(r, (size_t)a->rows * sizeof *d->tasks) : NULL;
     for (; d->tasks && d->count < a->rows && !r->no_memory; d->count++) read_task(r, a, d->count, &d->tasks[d->count]);
-    if (d->count && !r->no_memory) read_hanging(r, d);
+    if (d->tasks && d->count && !r->no_memory) read_hanging(r, d);
 }
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------------ */

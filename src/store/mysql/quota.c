@@ -271,6 +271,7 @@ static bool backlogs_lay_out(work *w)
     const backlog *b = w->backlogs;
     EACH_ANSWER(a, c, SQL_backlog)
     {
+        if (!b) break;
         backlog_take(w, a, b->q);
         b = b->next;
     }
