@@ -5,7 +5,9 @@
 #include "runtime/gate.h"
 #include "runtime/record.h"
 #include "runtime/upkeep.h"
+#include "store/budget.h"
 #include <stdio.h>
+#include <stdlib.h>
 
 #define PAGE_ROWS 1000
 #define PAGE_BYTES ((size_t)4 << 20)
@@ -119,12 +121,19 @@ static pawl_status count(exporter *x, pawl_error *err)
     return status;
 }
 
+static int by_place(const void *a, const void *b)
+{
+    const pawl_past_limit *x = a, *y = b;
+    return budget_order(x->type, x->key, y->type, y->key);
+}
+
 /* First, so that they are in force wherever tasks are brought. They belong to the store, not to tasks in some states. */
 static pawl_status write_limits(exporter *x, pawl_error *err)
 {
     if (!x->store->type->limits || x->states != ~0u) return PAWL_OK;
     x->d = (pawl_dump){.part = PAWL_PART_LIMITS, .limit = PAGE_ROWS};
     pawl_status status = next_page(x, err);
+    if (!status && x->d.count) qsort(x->d.limits, (size_t)x->d.count, sizeof *x->d.limits, by_place);
     for (int i = 0; !status && i < x->d.count; i++) {
         json_writer w;
         jsonw_init(&w, &x->line, false);

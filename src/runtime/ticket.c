@@ -70,7 +70,7 @@ void ticket_free(ticket *t)
 {
     if (!t) return;
     if (t->request && !t->submitted) {
-        for (int i = 0; i < t->items_count; i++) pawl_body_free(&t->rt->allocator, t->items[i].body);
+        for (int i = 0; t->items && i < t->items_count; i++) pawl_body_free(&t->rt->allocator, t->items[i].body);
         core_request_free(t->rt->core, t->request);
     }
     unref(t);

@@ -223,6 +223,7 @@ static bool holds(const mem *m, const mem_task *t, const mem_spot *s)
 static void take(mem *m, mem_task *t, mem_spot *s)
 {
     mem_hold *h = pool_get(&m->holds);
+    CHECK(s); /* mem_spots_make was here */
     h->spot = s;
     map_put(&m->held_places, &h->by_task, (uint64_t)t->id);
     list_append(&s->holds, &h->link);

@@ -1,4 +1,4 @@
-/* One line of an export. What is taken for a task can be written, read again and is the same then. */
+/* One line of an export. What is taken for a task, or a rate limit, can be written, read again and is the same then. */
 #include "runtime/record.h"
 #include "base/alloc.h"
 #include "fuzz/fuzz.h"
@@ -21,6 +21,32 @@ static bool read_record(pawl_bytes text, pawl_record *r, pawl_arena *arena)
     return good;
 }
 
+static bool read_limit(pawl_bytes text, pawl_past_limit *l, buf *out, pawl_arena *arena)
+{
+    pawl_error why = {0};
+    json_writer w;
+    if (!json_valid(text, NULL, NULL) || json_parse(text).kind != JSON_OBJECT) return false;
+    if (!record_read_limit(json_parse(text), l, arena, &why)) {
+        HOLDS(why.message[0] && why.status);
+        return false;
+    }
+    jsonw_init(&w, out, false);
+    record_write_limit(&w, l);
+    HOLDS(!out->failed);
+    return true;
+}
+
+static void same_limit(pawl_bytes text, buf *once, buf *twice, pawl_arena *arena)
+{
+    pawl_past_limit l, same;
+    buf_clear(once);
+    buf_clear(twice);
+    if (!read_limit(text, &l, once, arena)) return;
+    HOLDS(l.type && (l.paused || l.rate.permits > 0));
+    HOLDS(read_limit((pawl_bytes){once->data, once->len}, &same, twice, arena));
+    HOLDS(once->len == twice->len && memcmp(once->data, twice->data, once->len) == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     pawl_arena *arena = arena_new(alloc_default(), 64 << 20);
@@ -36,6 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         HOLDS(once.len == twice.len && memcmp(once.data, twice.data, once.len) == 0);
         HOLDS(!memchr(once.data, '\n', once.len));
     }
+    if (arena) same_limit((pawl_bytes){(const char *)data, size}, &once, &twice, arena);
     buf_done(&once);
     buf_done(&twice);
     arena_free(arena);

@@ -31,10 +31,11 @@ stop() {
     rm -rf "$where" "$folder/where" "$folder/url"
 }
 
+# A server that starts empties its folder for temporary tables, so each has its own.
 start_server() {
-    as_user mariadb-install-db --no-defaults --datadir="$where/data" --auth-root-authentication-method=normal --skip-test-db \
+    as_user env TMPDIR="$where" mariadb-install-db --no-defaults --datadir="$where/data" --auth-root-authentication-method=normal --skip-test-db \
         --skip-name-resolve >"$where/install.log" 2>&1 || { cat "$where/install.log" >&2; exit 1; }
-    as_user mariadbd --no-defaults --datadir="$where/data" --socket="$where/socket" --pid-file="$where/pid" --skip-networking \
+    as_user mariadbd --no-defaults --datadir="$where/data" --tmpdir="$where" --socket="$where/socket" --pid-file="$where/pid" --skip-networking \
         --max-connections=200 --innodb-buffer-pool-size=128M --innodb-log-file-size=48M --innodb-flush-log-at-trx-commit="$flush" --character-set-server=latin1 \
         --transaction-isolation=REPEATABLE-READ --sql-mode= --log-error="$where/server.log" >/dev/null 2>&1 </dev/null &
     for _ in $(seq 600); do

@@ -6,8 +6,8 @@
 
 KIND is sqlite, postgres or mysql. `live`: nodes dispatch and run tasks at the first store while it is moved; the mover is killed with SIGKILL three
 times, in different phases, and a node once, with what it held. A clean node drains the second store, and history.py judges what all
-of them told. `rows`: a store with so many tasks is moved, killed three times as well, and must come out as it went in, line by line of
-its export; says how fast that was.
+of them told. `rows`: a store with so many tasks, and some rate limits, is moved, killed three times as well, and must come out as it went
+in, line by line of its export; says how fast that was.
 """
 
 import argparse
@@ -118,13 +118,13 @@ def live(args, found):
 
 
 def digest(path):
-    """Of all tasks, as exported; and how many there are."""
+    """Of limits and tasks, as exported; and how many tasks there are."""
     export = subprocess.Popen([PAWL, "export", "--store", url(path)], stdout=subprocess.PIPE, text=True)
     export.stdout.readline()  # the header names the store
-    sum_, rows = hashlib.sha256(), -1
+    sum_, rows = hashlib.sha256(), 0
     for line in export.stdout:
         sum_.update(line.encode())
-        rows += 1
+        rows += line.startswith('{"id":')
     if export.wait():
         raise proc.Failure("the export failed")
     return sum_.hexdigest(), rows
@@ -134,6 +134,9 @@ def fill(path, rows):
     half = rows // 2
     for mode, count in (("full", rows - half), ("schedule", half)):
         pawl("bench", "--store", url(path), "--mode", mode, "--tasks", str(count), "--batch", "1000", "--audit", "full")
+    pawl("limits", "set", "mail", "15/1m", "--burst", "3", "--store", url(path))
+    pawl("limits", "set", "mail", "1/h", "--key", "acme", "--store", url(path))
+    pawl("limits", "pause", "audio", "--store", url(path))
 
 
 def rows(args, found):

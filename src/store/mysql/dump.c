@@ -204,7 +204,7 @@ static void read_hanging(reading *r, pawl_dump *d)
     static const sql_name which[] = {SQL_dump_attempts, SQL_dump_logs, SQL_dump_changes};
     pawl_id *ids = my_read_alloc(r, (size_t)d->count * sizeof *ids);
     if (!ids) return;
-    for (int i = 0; i < d->count; i++) ids[i] = d->tasks[i].body.id;
+    for (int i = 0; d->tasks && i < d->count; i++) ids[i] = d->tasks[i].body.id;
     my_script(r->c);
     for (int i = 0; i < 3; i++) my_add_ids(r->c, which[i], ids, d->count);
     if (!r->failed && !my_send(r->c, CALL_READS)) r->failed = true;
@@ -275,7 +275,7 @@ static void dump_tasks(reading *r, pawl_dump *d)
     const answer *a = my_answer(r->c, SQL_dump_tasks);
     d->tasks = a->rows ? my_read_alloc(r, (size_t)a->rows * sizeof *d->tasks) : NULL;
     for (; d->tasks && d->count < a->rows && !r->no_memory; d->count++) read_task(r, a, d->count, &d->tasks[d->count]);
-    if (d->count && !r->no_memory) read_hanging(r, d);
+    if (d->tasks && d->count && !r->no_memory) read_hanging(r, d);
 }
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------------ */

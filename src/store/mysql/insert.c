@@ -257,8 +257,8 @@ static void update(work *w, const flat_op *o, task_row *row)
     row->level = op->audit;
     row->priority = op->u.insert.body->priority;
     taken slot = {.now = true};
-    if (!slot_us) slot = take_slot(w, op, row, false);
     if (slot_us) row->run_at_us = slot_us;
+    else slot = take_slot(w, op, row, false);
     if (slot.has) row->run_at_us = slot.slot.slot_us;
     my_live_put(w, row);
     if (slot.has) my_slot_put(w, row->id, row->type_id, slot.q->key, slot.slot.epoch);
