@@ -30,11 +30,13 @@ static void init_pools(mem *m)
     pool_init(&m->rows, sizeof(mem_row));
     pool_init(&m->keys, sizeof(mem_key));
     pool_init(&m->levels, sizeof(mem_level));
+    mem_schedules_init(m);
 }
 
 static void init_maps(mem *m)
 {
-    map *maps[] = {&m->live, &m->queues, &m->kinds, &m->by_key, &m->nodes, &m->receipts, &m->limits, &m->budgets};
+    map *maps[] = {&m->live,   &m->queues,  &m->kinds,     &m->by_key,        &m->nodes, &m->receipts,
+                   &m->limits, &m->budgets, &m->followers, &m->by_occurrence, &m->open};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_init(maps[i], &m->allocator);
 }
 
@@ -106,6 +108,7 @@ static void mem_free(mem *m)
     free_nodes(m);
     free_queues(m);
     mem_budgets_done(m);
+    mem_schedules_done(m);
     map *maps[] = {&m->live, &m->queues, &m->kinds, &m->by_key, &m->nodes, &m->receipts};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_done(maps[i]);
     mem_pool *pools[] = {&m->tasks, &m->attempts, &m->rows, &m->keys, &m->levels};
@@ -387,6 +390,7 @@ const pawl_store_type store_memory_type = {
     .blocking = false,
     .durable = false,
     .limits = true,
+    .schedules = true,
     .lanes = 1,
     .open = memory_open,
     .close = memory_close,

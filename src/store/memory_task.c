@@ -251,6 +251,7 @@ void mem_arrive(mem *m, mem_task *t, task_why why, const mem_note *note)
     if (from == PAWL_LEASED) t->marked = t->not_started = false;
     if (to == PAWL_PENDING) wait_again(m, t);
     if (!mem_live(t)) end(m, t, note->now_us);
+    if (!mem_live(t) && m->open.count > 0) mem_schedule_ended(m, t, note->now_us);
     mem_place(m, t);
 }
 

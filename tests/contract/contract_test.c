@@ -6,9 +6,9 @@
 #define CASES_MAX 512
 
 static const contract_case *const lists[] = {
-    insert_cases, key_cases,     holder_cases, spawn_cases, people_cases, receipt_cases, claim_cases, news_cases,
-    rescue_cases, suspect_cases, id_cases,     node_cases,  sweep_cases,  list_cases,    read_cases,  stats_cases,
-    audit_cases,  watch_cases,   memory_cases, fault_cases, move_cases,   rate_cases,
+    insert_cases, key_cases,     holder_cases, spawn_cases, people_cases, receipt_cases, claim_cases,    news_cases,
+    rescue_cases, suspect_cases, id_cases,     node_cases,  sweep_cases,  list_cases,    read_cases,     stats_cases,
+    audit_cases,  watch_cases,   memory_cases, fault_cases, move_cases,   rate_cases,    schedule_cases,
 };
 
 static const store_kind *kind;
@@ -22,8 +22,10 @@ static void run_case(void **state)
     world *w = malloc(sizeof *w);
     assert_non_null(w);
     world_open(w, kind);
-    if (strncmp(c->name, "rate:", 5) != 0 || w->a->type->limits) c->run(w);
-    else print_message("this store keeps no rate limits: not run\n");
+    bool rates = strncmp(c->name, "rate:", 5) == 0, schedules = strncmp(c->name, "schedule:", 9) == 0;
+    if ((rates && !w->a->type->limits) || (schedules && !w->a->type->schedules))
+        print_message("this store keeps no %s: not run\n", rates ? "rate limits" : "schedules");
+    else c->run(w);
     world_close(w);
     free(w);
 }

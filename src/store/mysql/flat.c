@@ -36,7 +36,9 @@ static bool op_good(const pawl_op *op)
     case PAWL_OP_INSERT: return body_good(op->u.insert.body);
     case PAWL_OP_ACK: return short_good(op->by) && text_good(op->u.ack.note);
     case PAWL_OP_RESERVE:
-    case PAWL_OP_LIMIT: return false;
+    case PAWL_OP_LIMIT:
+    case PAWL_OP_SCHEDULE:
+    case PAWL_OP_STEP: return false;
     case PAWL_OP_QUEUE: return short_good(op->by) && op->u.queue.queue && op->u.queue.queue[0] && name_good(op->u.queue.queue);
     default: return short_good(op->by);
     }
@@ -60,7 +62,9 @@ static size_t op_size(const pawl_op *op)
     case PAWL_OP_PROGRESS: return length(op->u.progress.text);
     case PAWL_OP_ACK: return length(op->u.ack.note);
     case PAWL_OP_RESERVE:
-    case PAWL_OP_LIMIT: return false;
+    case PAWL_OP_LIMIT:
+    case PAWL_OP_SCHEDULE:
+    case PAWL_OP_STEP: return false;
     default: return 0;
     }
 }

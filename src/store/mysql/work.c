@@ -214,7 +214,9 @@ static bool apply_op(work *w, int at)
     case PAWL_OP_ACK: my_apply_ack(w, o->op); break;
     case PAWL_OP_QUEUE: my_apply_queue(w, o); break;
     case PAWL_OP_RESERVE:
-    case PAWL_OP_LIMIT: break; /* refused by flat.c */
+    case PAWL_OP_LIMIT:
+    case PAWL_OP_SCHEDULE:
+    case PAWL_OP_STEP: break; /* refused by flat.c */
     }
     return true;
 }

@@ -79,6 +79,8 @@ typedef struct tx {
     int64_t limit_type;   /* the type last asked about, */
     bool limit_found;     /* and whether it is limited */
     struct quota *quotas; /* read so far; see quota.c */
+    int occurrences;      /* 1: some task of a schedule is unfinished, -1: none is, 0: not looked yet */
+    bool schedules;       /* something of a schedule changed */
 } tx;
 
 pawl_status tx_begin(sqlite_store *s, tx *t, const char *what, pawl_error *err); /* after OK: commit or abort follows */
@@ -168,7 +170,11 @@ void apply_ack(tx *t, pawl_op *op);
 void apply_queue(tx *t, pawl_op *op);
 void apply_reserve(tx *t, pawl_op *op);
 void apply_limit(tx *t, pawl_op *op);
-void quota_flush(tx *t); /* writes the quotas that changed; part of tx_flush */
+void apply_schedule(tx *t, pawl_op *op);
+void apply_step(tx *t, pawl_op *op);
+void schedule_ended(tx *t, pawl_id task, pawl_state to, bool started); /* part of end_put */
+int64_t schedule_due(tx *t);                                           /* the earliest look_us; 0: none */
+void quota_flush(tx *t);                                               /* writes the quotas that changed; part of tx_flush */
 void quota_forget(tx *t);
 bool lease_good(tx *t, pawl_op *op, task_row *row); /* leased under exactly this fence; else the operation is STALE */
 void task_again(tx *t, task_row *row, int64_t run_at_us, pawl_audit level,

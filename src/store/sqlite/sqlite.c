@@ -250,6 +250,7 @@ const pawl_store_type store_sqlite_type = {
     .blocking = true,
     .durable = true,
     .limits = true,
+    .schedules = true,
     .lanes = 1,
     .open = sqlite_open,
     .close = sqlite_close,

@@ -11,6 +11,11 @@
     /* quota.sql */ \
     X(limit_any) X(limit_get) X(limit_own) X(limit_put) X(budget_get) X(budget_add) X(budget_put) X(budget_walk) X(budget_drop) \
     X(slotted_get) X(slotted_put) X(slotted_drop) X(slotted_of_type) X(slotted_of_key) X(live_pull) X(limits_list) X(slotted_count) \
+    /* schedule.sql */ \
+    X(schedule_get) X(schedule_of) X(schedule_add) X(schedule_replace) X(schedule_body_put) X(schedule_step) X(schedule_count) \
+    X(schedule_version) X(schedule_stir) X(schedule_drop) X(schedule_body_drop) X(schedule_first) X(schedule_follow) \
+    X(schedule_followed) X(occurrence_any) X(occurrence_of) X(occurrence_get) X(occurrence_put) X(occurrence_end) \
+    X(occurrence_trim) X(occurrence_drop) X(schedules_due) X(schedules_list) X(occurrences_waiting) X(occurrences_list) \
     /* claim.sql */ \
     X(lane_next) X(lane_due) X(lane_future) X(lane_count) \
     /* move.sql */ \

@@ -241,6 +241,7 @@ void end_put(tx *t, const task_row *row, const task_end *end)
     put_bytes(&q, end->result);
     query_run(&q);
     count_end(t, row, end->to, run, ran);
+    schedule_ended(t, row->id, end->to, row->runs + ran > 0);
 }
 
 void end_keep_progress(tx *t, const task_row *row, pawl_state to)
