@@ -325,7 +325,7 @@ typedef struct pawl_fate { /* of an occurrence, or of several */
  *   skipped: a SKIPPED occurrence, also of one that is WAITING (of any other that is there: nothing), `skipped` grows by count;
  *   fires: its task's result is
  *     EXISTING  the occurrence is there and not WAITING; nothing changes;
- *     CONFLICT  overlap is FORBID and one of its occurrences is OPEN: SKIPPED, why "overlap";
+ *     CONFLICT  overlap is FORBID and one of its occurrences is OPEN: SKIPPED, why "overlap" (with `keep`: nothing is recorded);
  *     MOVED     overlap is QUEUE and one is OPEN: WAITING; but if another one waits: CONFLICT, as above;
  *     DONE      the task is stored as by a FINISH's spawn (no lease, never FULL, another id if it is taken), the occurrence is OPEN,
  *               runs and fired grow by 1, last_task is set.

@@ -4,6 +4,7 @@
 #include "base/zone.h"
 #include "core/schedule.h"
 #include "runtime/runtime.h"
+#include <stdio.h>
 
 #define TRIES 20      /* changes of the same schedule that meet */
 #define CHAIN_MAX 100 /* schedules after each other */
@@ -433,7 +434,11 @@ static pawl_status plan_set(call *c, pawl_schedule_row *row, bool enabled, const
     if (!*needed) return PAWL_OK;
     if (!enabled) {
         step->off = PAWL_OFF_PERSON;
-        step->reason = by;
+        if (!by) return PAWL_OK;
+        char *reason = pawl_arena_alloc(c->a->arena, strlen(by) + 4);
+        if (!reason) return no_memory(err);
+        sprintf(reason, "by %s", by);
+        step->reason = reason;
         return PAWL_OK;
     }
     schedule_rule rule;

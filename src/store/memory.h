@@ -458,7 +458,7 @@ int64_t mem_schedule_due(const mem *m);                 /* 0: none */
 int mem_schedule_followers(const mem *m, pawl_id task); /* whom its success would be told */
 void mem_schedule_ended(mem *m, const mem_task *t, int64_t now_us);
 void mem_skip(mem *m, mem_schedule *s, const pawl_fate *fate, int64_t now_us);
-pawl_op_result mem_admit(mem *m, mem_schedule *s, const pawl_fate *fate, pawl_overlap overlap, int64_t now_us);
+pawl_op_result mem_admit(mem *m, mem_schedule *s, const pawl_step *step, const pawl_fate *fate, int64_t now_us);
 void mem_opened(mem *m, mem_schedule *s, const pawl_fate *fate, pawl_id task, int64_t now_us);
 void mem_stepped(mem *m, mem_schedule *s, const pawl_step *step, char *reason);
 pawl_status mem_schedules_read(const mem *m, pawl_query *query, int64_t now_us, pawl_arena *arena);

@@ -521,7 +521,7 @@ static void step(change *c, pawl_op *op, mem_prep *p)
         }
         pawl_op *insert = &step->tasks[task];
         mem_prep *prep = &p[1 + task++];
-        insert->result = mem_admit(c->m, s, fate, step->overlap, c->now_us);
+        insert->result = mem_admit(c->m, s, step, fate, c->now_us);
         if (insert->result != PAWL_OP_DONE) continue;
         spawn(c, insert, prep);
         mem_opened(c->m, s, fate, insert->out_id, c->now_us);

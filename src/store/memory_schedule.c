@@ -161,17 +161,17 @@ void mem_skip(mem *m, mem_schedule *s, const pawl_fate *fate, int64_t now_us)
 }
 
 /* DONE: its task is to be stored. Otherwise what became of it. */
-pawl_op_result mem_admit(mem *m, mem_schedule *s, const pawl_fate *fate, pawl_overlap overlap, int64_t now_us)
+pawl_op_result mem_admit(mem *m, mem_schedule *s, const pawl_step *step, const pawl_fate *fate, int64_t now_us)
 {
     mem_occurrence *o = find(m, s, fate->occurrence);
     bool waits = o && o->o.state == PAWL_OCCURRENCE_WAITING;
     if (o && !waits && !CANARY(OCCURRENCE_TWICE)) return PAWL_OP_EXISTING;
-    if (overlap == PAWL_OVERLAP_ALLOW || s->row.open == 0 || CANARY(OVERLAP_IGNORED)) return PAWL_OP_DONE;
-    if (overlap == PAWL_OVERLAP_QUEUE && s->row.waiting - waits == 0) {
+    if (step->overlap == PAWL_OVERLAP_ALLOW || s->row.open == 0 || CANARY(OVERLAP_IGNORED)) return PAWL_OP_DONE;
+    if (step->overlap == PAWL_OVERLAP_QUEUE && s->row.waiting - waits == 0) {
         if (!waits) decide(m, add(m, s, fate->occurrence), PAWL_OCCURRENCE_WAITING, fate->why, now_us);
         return PAWL_OP_MOVED;
     }
-    mem_skip(m, s, &(pawl_fate){.occurrence = fate->occurrence, .count = 1, .why = "overlap"}, now_us);
+    if (!step->keep) mem_skip(m, s, &(pawl_fate){.occurrence = fate->occurrence, .count = 1, .why = "overlap"}, now_us);
     return PAWL_OP_CONFLICT;
 }
 

@@ -293,6 +293,11 @@ static void a_step_that_keeps_changes_only_the_version(world *w)
     assert_true(row->version > before->version && row->next_us == before->next_us && row->look_us == before->look_us &&
                 !row->off);
     assert_int_equal(row->fired, 1);
+    op = op_step(w, "s", PAWL_OVERLAP_FORBID, 1, fires(200));
+    op->u.step->keep = true;
+    assert_int_equal(apply(w, w->a, 0, op), PAWL_OP_DONE);
+    assert_int_equal(op->u.step->tasks[0].result, PAWL_OP_CONFLICT);
+    assert_true(find(w, "s")->skipped == 0 && find(w, "s")->occurrences_count == 1);
 }
 
 static void a_resent_step_is_answered_from_its_receipt(world *w)

@@ -124,13 +124,13 @@ static void skip(tx *t, row *r, const pawl_fate *fate)
     decide(t, r, fate, before, PAWL_OCCURRENCE_SKIPPED, 0);
 }
 
-static void fire(tx *t, row *r, const pawl_fate *fate, pawl_overlap overlap, pawl_op *op)
+static void fire(tx *t, row *r, const pawl_step *step, const pawl_fate *fate, pawl_op *op)
 {
     pawl_occurrence_state before = state_of(t, r, fate->occurrence);
     bool waits = before == PAWL_OCCURRENCE_WAITING;
     if (before > PAWL_OCCURRENCE_WAITING && !CANARY(OCCURRENCE_TWICE)) {
         op->result = PAWL_OP_EXISTING;
-    } else if (overlap == PAWL_OVERLAP_ALLOW || r->open == 0 || CANARY(OVERLAP_IGNORED)) {
+    } else if (step->overlap == PAWL_OVERLAP_ALLOW || r->open == 0 || CANARY(OVERLAP_IGNORED)) {
         op->u.insert.ask_lease = false;
         apply_insert(t, op);
         if (op->result == PAWL_OP_COLLISION) { /* nobody could send it again: the store draws another */
@@ -142,12 +142,12 @@ static void fire(tx *t, row *r, const pawl_fate *fate, pawl_overlap overlap, paw
         r->last_task = op->out_id;
         decide(t, r, fate, before, PAWL_OCCURRENCE_OPEN, op->out_id);
         t->occurrences = 1;
-    } else if (overlap == PAWL_OVERLAP_QUEUE && r->waiting - waits == 0) {
+    } else if (step->overlap == PAWL_OVERLAP_QUEUE && r->waiting - waits == 0) {
         op->result = PAWL_OP_MOVED;
         if (!waits) decide(t, r, fate, before, PAWL_OCCURRENCE_WAITING, 0);
     } else {
         op->result = PAWL_OP_CONFLICT;
-        skip(t, r, &(pawl_fate){.occurrence = fate->occurrence, .count = 1, .why = "overlap"});
+        if (!step->keep) skip(t, r, &(pawl_fate){.occurrence = fate->occurrence, .count = 1, .why = "overlap"});
     }
 }
 
@@ -187,7 +187,7 @@ void apply_step(tx *t, pawl_op *op)
     op->result = !found ? PAWL_OP_NOT_FOUND : !current ? PAWL_OP_STALE : !tasks_make_sense(step) ? PAWL_OP_REFUSED : PAWL_OP_DONE;
     if (op->result != PAWL_OP_DONE || t->c->rc) return;
     for (int i = 0, task = 0; i < step->fates_count && !t->c->rc; i++) {
-        if (step->fates[i].fires) fire(t, &r, &step->fates[i], step->overlap, &step->tasks[task++]);
+        if (step->fates[i].fires) fire(t, &r, step, &step->fates[i], &step->tasks[task++]);
         else skip(t, &r, &step->fates[i]);
     }
     if (step->fates_count > 0) row_count(t, &r);
