@@ -70,9 +70,10 @@ static void sleep_for(world *w, int64_t us)
 static void check_counts(world *w, const char *name, int64_t fired, int64_t skipped)
 {
     pawl_schedule_info *info = find(w, name, 0);
-    assert_int_equal(info->fired, fired);
-    assert_int_equal(info->skipped, skipped);
+    int64_t got_fired = info->fired, got_skipped = info->skipped;
     pawl_schedule_info_free(info);
+    assert_int_equal(got_fired, fired);
+    assert_int_equal(got_skipped, skipped);
 }
 
 /* ---- when ------------------------------------------------------------------------------------------------------------------ */

@@ -45,7 +45,7 @@ typedef struct seen { /* an occurrence, as it was first told */
 } seen;
 
 typedef struct watched { /* what the judge knows of a schedule */
-    char name[8];
+    char name[24];
     pawl_schedule definition;
     schedule_rule rule;
     int64_t expected_us; /* the occurrence that must be decided next; 0: it has ended */
@@ -244,7 +244,9 @@ static void judge_end(void)
         promise(row->off == PAWL_OFF_NOT || row->off == PAWL_OFF_ENDED, "%s is off: %s", s->name, row->reason ? row->reason : "");
         promise(row->off || !row->next_us || row->next_us > w->clock.now_us - 2 * PAWL_SECOND, "%s is overdue by %lld us",
                 s->name, (long long)(w->clock.now_us - row->next_us));
-        promise(row->waiting == 0 || row->open > 0, "%s: an occurrence waits for nothing", s->name);
+        bool looked_at = row->look_us && row->look_us > w->clock.now_us - 2 * PAWL_SECOND;
+        promise(row->waiting == 0 || row->open > 0 || looked_at, "%s: an occurrence waits for nothing (off %d, look %lld us ago)",
+                s->name, (int)row->off, (long long)(w->clock.now_us - row->look_us));
         if (!s->rule.after) continue;
         const pawl_schedule_row *parent = read_row(s->definition.after);
         promise(row->fired + row->skipped + row->waiting == parent->succeeded, "%s heard of %lld successes of %lld", s->name,
