@@ -248,10 +248,10 @@ pawl_status schedule_read(pawl_arena *arena, const char *spec, pawl_schedule *ou
     reading r = {.arena = arena, .s = out};
     const char *name = out->name ? out->name : "", *what = "";
     size_t where = 0;
-    json key, value, all = {.kind = JSON_NONE};
+    json key, value;
     if (!json_valid(pawl_str(spec), &where, &what))
         return err_set(err, PAWL_INVALID, "what is stored of schedule '%s' is not JSON: %s at byte %zu", name, what, where + 1);
-    all = json_parse(pawl_str(spec));
+    json all = json_parse(pawl_str(spec));
     if (all.kind != JSON_OBJECT) return err_set(err, PAWL_INVALID, "what is stored of schedule '%s' is no JSON object", name);
     for (size_t at = 0; json_each(all, &at, &key, &value);) {
         const char *member = read_string(&r, key);

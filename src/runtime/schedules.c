@@ -46,8 +46,11 @@ static pawl_status valid_definition(runtime *rt, const pawl_schedule *s, pawl_er
 
 static pawl_status compile(runtime *rt, const pawl_schedule *s, int64_t anchor_us, schedule_rule *rule, pawl_error *err)
 {
-    const zone *z = zones_get(rt, s->zone, err);
-    return z ? schedule_compile(s, z, anchor_us, rule, err) : err ? err->status : PAWL_INVALID;
+    pawl_error why = {.status = PAWL_INVALID};
+    const zone *z = zones_get(rt, s->zone, &why);
+    if (z) return schedule_compile(s, z, anchor_us, rule, err);
+    if (err) *err = why;
+    return why.status ? why.status : PAWL_INVALID;
 }
 
 /* Only what says when. */

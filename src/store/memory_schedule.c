@@ -129,6 +129,7 @@ static int64_t *counter(mem_schedule *s, pawl_occurrence_state state)
 static void decide(mem *m, mem_occurrence *o, pawl_occurrence_state state, const char *why, int64_t now_us)
 {
     mem_schedule *s = o->schedule;
+    CHECK(s);
     int64_t *before = counter(s, o->o.state), *after = counter(s, state);
     if (before) --*before;
     if (after) ++*after;
@@ -272,8 +273,8 @@ mem_definition *mem_definition_new(mem *m, const pawl_schedule_row *row)
     char *at = (char *)(d + 1);
     d->spec = memcpy(at, row->spec, spec);
     if (after) d->after = memcpy(at + spec, row->after, after);
-    if (row->payload.data) d->payload = (pawl_bytes){at + spec + after, row->payload.len};
-    if (row->payload.len) memcpy(at + spec + after, row->payload.data, row->payload.len);
+    if (row->payload.data)
+        d->payload = (pawl_bytes){memcpy(at + spec + after, row->payload.data, row->payload.len), row->payload.len};
     return d;
 }
 
