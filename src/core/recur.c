@@ -12,6 +12,7 @@
  *
  * The rows lie in the arena of the call until all of their steps are answered; the next look comes after that.
  */
+#include "base/error.h"
 #include "core/engine.h"
 #include "core/schedule.h"
 #include <stdio.h>
@@ -68,6 +69,16 @@ static void gone_wrong(core *c, chosen *x, const char *why)
     engine_log(c, PAWL_ERROR, "schedule '%s' is off: %s", x->row->name, why);
 }
 
+/* What others wrote into the row must not lead beyond the numbers there are. */
+static bool is_sane(const pawl_schedule_row *row)
+{
+    const int64_t times[] = {row->anchor_us, row->next_us, row->occurrence_us, row->last_us};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        if (times[i] < 0 || times[i] >= ZONE_LAST_S * PAWL_SECOND) return false;
+    return row->runs >= 0 && row->runs < INT64_MAX / 4 && row->open >= 0 && row->open < INT64_MAX / 4 && row->waiting >= 0 &&
+           row->waiting < INT64_MAX / 4;
+}
+
 /* false: no memory */
 static bool choose(core *c, chosen *x, int64_t now_us)
 {
@@ -76,6 +87,8 @@ static bool choose(core *c, chosen *x, int64_t now_us)
     const zone *z = NULL;
     x->definition = (pawl_schedule){.name = x->row->name, .after = x->row->after, .payload = x->row->payload};
     pawl_status status = schedule_read(c->due_call.arena, x->row->spec, &x->definition, &err);
+    if (!status && !is_sane(x->row))
+        status = err_set(&err, PAWL_INVALID, "what is stored of its times and counts makes no sense");
     if (!status) z = c->config.zone(c->config.zone_ctx, x->definition.zone, &err);
     if (!status && !z) status = err.status;
     if (!status) status = schedule_compile(&x->definition, z, x->row->anchor_us, &rule, &err);

@@ -160,31 +160,41 @@ pawl_status schedule_compile(const pawl_schedule *s, const zone *z, int64_t anch
 
 /* ---- exclusions -------------------------------------------------------------------------------------------------------------- */
 
-/* The local second at which the exclusion that holds at `local` ends; INT64_MIN: none holds. */
-static int64_t excluded_until(const schedule_rule *r, int64_t local_s)
+/* Local seconds [from, until) of the exclusion that holds at `local`; false: none does. */
+static bool excluded_span(const schedule_rule *r, int64_t local_s, schedule_span *span)
 {
-    int64_t day = (local_s - (local_s % DAY_S + DAY_S) % DAY_S) / DAY_S, second = local_s - day * DAY_S;
-    if (r->not_weekdays >> date_weekday(day) & 1) return (day + 1) * DAY_S;
-    for (int i = 0; i < r->dates_count; i++)
-        if (day >= r->dates[i].from && day <= r->dates[i].until) return (r->dates[i].until + 1) * DAY_S;
-    for (int i = 0; i < r->windows_count; i++) {
-        const schedule_span *w = &r->windows[i];
-        if (w->from < w->until && second >= w->from && second < w->until) return day * DAY_S + w->until;
-        if (w->from > w->until && second >= w->from) return (day + 1) * DAY_S + w->until;
-        if (w->from > w->until && second < w->until) return day * DAY_S + w->until;
+    int64_t day = (local_s - (local_s % DAY_S + DAY_S) % DAY_S) / DAY_S, today_s = day * DAY_S, second = local_s - today_s;
+    if (r->not_weekdays >> date_weekday(day) & 1) {
+        *span = (schedule_span){today_s, today_s + DAY_S};
+        return true;
     }
-    return INT64_MIN;
+    for (int i = 0; i < r->dates_count; i++) {
+        if (day < r->dates[i].from || day > r->dates[i].until) continue;
+        *span = (schedule_span){r->dates[i].from * DAY_S, (r->dates[i].until + 1) * DAY_S};
+        return true;
+    }
+    for (int i = 0; i < r->windows_count; i++) {
+        int64_t from = r->windows[i].from, until = r->windows[i].until;
+        if (from > until && second < until) from -= DAY_S; /* since yesterday */
+        else if (from > until) until += DAY_S;
+        if (second < from || second >= until) continue;
+        *span = (schedule_span){today_s + from, today_s + until};
+        return true;
+    }
+    return false;
 }
 
-/* false: nothing excludes it. *resume_us: later than it, and nothing before that is an occurrence either. */
-static bool excluded(const schedule_rule *r, int64_t at_us, int64_t *resume_us)
+/* false: nothing excludes it. Otherwise nothing in [*from, *until), which it lies in, is an occurrence. */
+static bool excluded(const schedule_rule *r, int64_t at_us, int64_t *from_us, int64_t *until_us)
 {
-    if (!r->not_weekdays && r->dates_count == 0 && r->windows_count == 0) return false;
+    schedule_span span;
     int64_t utc_s = at_us / PAWL_SECOND, first_s, last_s;
-    int64_t until_s = excluded_until(r, utc_s + zone_at(r->zone, utc_s).offset_s);
-    if (until_s == INT64_MIN) return false;
-    zone_local(r->zone, until_s, &first_s, &last_s);
-    *resume_us = first_s * PAWL_SECOND > at_us ? first_s * PAWL_SECOND : at_us + 1;
+    if (!r->not_weekdays && r->dates_count == 0 && r->windows_count == 0) return false;
+    if (!excluded_span(r, utc_s + zone_at(r->zone, utc_s).offset_s, &span)) return false;
+    zone_local(r->zone, span.until, &first_s, &last_s);
+    *until_us = first_s * PAWL_SECOND > at_us ? first_s * PAWL_SECOND : at_us + 1;
+    zone_local(r->zone, span.from, &first_s, &last_s);
+    *from_us = last_s * PAWL_SECOND < at_us ? last_s * PAWL_SECOND : at_us;
     return true;
 }
 
@@ -205,9 +215,9 @@ static bool candidate(const schedule_rule *r, int64_t after_us, int64_t *at_us)
 
 bool schedule_next(const schedule_rule *r, int64_t after_us, int64_t *at_us)
 {
-    int64_t at, resume_us;
+    int64_t at, from_us, resume_us;
     for (int i = 0; i < JUMPS_MAX && candidate(r, after_us, &at) && at < r->until_us; i++) {
-        if (!excluded(r, at, &resume_us)) {
+        if (!excluded(r, at, &from_us, &resume_us)) {
             *at_us = at;
             return true;
         }
@@ -218,12 +228,13 @@ bool schedule_next(const schedule_rule *r, int64_t after_us, int64_t *at_us)
 
 bool schedule_prev(const schedule_rule *r, int64_t before_us, int64_t *at_us)
 {
-    int64_t resume_us;
-    cadence_due due = {.at_us = before_us < r->until_us ? before_us : r->until_us};
+    int64_t until_us;
+    cadence_due due;
+    if (before_us > r->until_us) before_us = r->until_us;
     if (r->once || r->after) return false;
-    for (int i = 0; i < JUMPS_MAX && cadence_prev(&r->when, r->zone, due.at_us, &due) && due.at_us >= r->anchor_us; i++) {
+    for (int i = 0; i < JUMPS_MAX && cadence_prev(&r->when, r->zone, before_us, &due) && due.at_us >= r->anchor_us; i++) {
         *at_us = due.at_us;
-        if (!excluded(r, due.at_us, &resume_us)) return true;
+        if (!excluded(r, due.at_us, &before_us, &until_us)) return true;
     }
     return false;
 }

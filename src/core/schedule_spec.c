@@ -217,11 +217,12 @@ static bool read_amount(reading *r, const char *name, json value, bool *ok)
     }
     *ok = json_int(value, &n) && n >= -32768 && n <= INT32_MAX;
     if (*ok) small = n;
-    if (strcmp(name, "start_now") == 0) s->start_now = small != 0;
+    if (strcmp(name, "start_now") == 0) s->start_now = small == 1, *ok = *ok && small == 1;
     else if (strcmp(name, "catch_up") == 0) s->catch_up = (int)small;
     else if (strcmp(name, "priority") == 0) s->priority = (int)small;
     else if (strcmp(name, "max_attempts") == 0) s->max_attempts = (int)small;
-    else if (strcmp(name, "not_weekdays") == 0) s->not_weekdays = (uint8_t)small;
+    else if (strcmp(name, "not_weekdays") == 0)
+        s->not_weekdays = (uint8_t)(small & 0x7f), *ok = *ok && small >= 0 && small <= 0x7f;
     else return false;
     return true;
 }

@@ -53,10 +53,9 @@ static void find_missed(const schedule_rule *r, int64_t first_us, int64_t now_us
     for (int walked = 0; schedule_next(r, at_us, &at_us) && at_us <= now_us; walked++) {
         note(m, at_us);
         int64_t current_us;
-        if (walked >= WALK_MAX && schedule_prev(r, now_us + 1, &current_us) && current_us > at_us) {
-            note(m, current_us); /* so many that nobody counts them */
-            return;
-        }
+        if (walked < WALK_MAX) continue;
+        if (schedule_prev(r, now_us + 1, &current_us) && current_us > at_us) note(m, current_us); /* nobody counts so many */
+        return;
     }
 }
 
