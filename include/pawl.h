@@ -690,7 +690,8 @@ typedef struct pawl_audit_row {
 typedef struct pawl_info {
     pawl_id id;
     const char *type, *queue, *tenant, *key, *created_by, *traceparent, *headers, *content_type;
-    pawl_bytes payload; /* empty in lists */
+    const char *schedule; /* that made it; NULL: none did */
+    pawl_bytes payload;   /* empty in lists */
     pawl_bytes rate_key;
     pawl_state state;
     const char *display; /* state for people: scheduled, retrying, throttled, stale, running, or the state's name */
@@ -953,6 +954,223 @@ PAWL_API void pawl_places_free(pawl_places *places);
  * and 0 no longer. */
 PAWL_API pawl_status pawl_set_concurrency(pawl *p, pawl_scope scope, const char *name, pawl_bytes key, int most, bool ordered,
                                           const char *by, pawl_error *err);
+
+/* ---------------------------------------------------------------------------------------------------------------------------
+ * Schedules
+ *
+ * A schedule has a name and makes a task whenever it falls due. It is stored: any engine that is started on the store fires it, each
+ * occurrence once, however many there are and whichever of them die. See docs/schedules.md.
+ *
+ *     pawl_put_schedule(p, &(pawl_schedule){.name = "report", .cron = "0 9 * * MON-FRI", .zone = "Europe/Berlin", .type = "report"},
+ *                       PAWL_PUT_UPDATE, NULL, &err);
+ *
+ * Nothing drifts: the next occurrence follows from the one before, never from when that ran. What is stored goes only forward: a clock
+ * that is set back fires nothing twice.
+ */
+typedef enum pawl_unit { /* days and longer are steps of the local calendar: the time of day stays */
+                         PAWL_UNIT_NONE = 0,
+                         PAWL_SECONDS,
+                         PAWL_MINUTES,
+                         PAWL_HOURS,
+                         PAWL_DAYS,
+                         PAWL_WEEKS,
+                         PAWL_MONTHS, /* a day that a month does not have is its last one */
+                         PAWL_YEARS
+} pawl_unit;
+
+#define PAWL_PLAN_TIMES 16
+
+/* Days and times without a cron expression. Zero is "not said"; what is said must all hold. */
+typedef struct pawl_plan {
+    int times;                    /* how many of times_s count; 0: midnight */
+    int times_s[PAWL_PLAN_TIMES]; /* seconds of the day */
+    uint8_t weekdays;             /* bits: 1 << 0 is Sunday */
+    uint32_t month_days;          /* bits: 1 << 1 is the first; 31 is the last day of a shorter month */
+    uint16_t months;              /* bits: 1 << 1 is January */
+    int nth;                      /* of the days that are left only the n-th of each month; negative: counted from its end */
+} pawl_plan;
+
+typedef enum pawl_gap { PAWL_GAP_DEFAULT = 0, PAWL_GAP_RUN, PAWL_GAP_SKIP } pawl_gap;
+typedef enum pawl_twice { PAWL_TWICE_DEFAULT = 0, PAWL_TWICE_FIRST, PAWL_TWICE_BOTH } pawl_twice;
+
+/* Occurrences that nobody fired in time: more than a minute late, or not the latest one any more. */
+typedef enum pawl_missed {
+    PAWL_MISSED_SKIP = 0, /* they are skipped, and counted */
+    PAWL_MISSED_ONCE,     /* one task for all of them */
+    PAWL_MISSED_ALL       /* a task for each of the last `catch_up`; those before are skipped */
+} pawl_missed;
+
+/* An occurrence that falls due while a task of the schedule is unfinished. */
+typedef enum pawl_overlap {
+    PAWL_OVERLAP_DEFAULT = 0, /* forbid; with PAWL_MISSED_ALL: allow */
+    PAWL_OVERLAP_FORBID,      /* it is skipped, and counted */
+    PAWL_OVERLAP_QUEUE,       /* it waits until that has ended; one at most, others are skipped */
+    PAWL_OVERLAP_ALLOW
+} pawl_overlap;
+
+#define PAWL_SCHEDULE_DATES 64
+#define PAWL_SCHEDULE_WINDOWS 16
+
+typedef struct pawl_schedule {
+    const char *name;
+    /* When: one of these four. None of them: once, at its start. */
+    const char *cron; /* see docs/cron.md */
+    int64_t every;    /* so many `unit`s */
+    pawl_unit unit;
+    const pawl_plan *plan;
+    const char *after; /* another schedule: after each success of a task of that one */
+    const char *zone;  /* IANA name; NULL = "UTC" */
+    pawl_gap gap;      /* local times that clocks jump over, and those they show twice: see docs/cron.md */
+    pawl_twice twice;
+    /* The first occurrence; at most one of these. Without: the first that falls due after the registration. */
+    bool start_now;
+    int64_t start_in_us; /* so long after the registration */
+    int64_t start_us;    /* at this time. Of an interval also what it is counted from */
+    int64_t until_us;    /* no occurrence from then on; 0 = no end */
+    int64_t max_runs;    /* tasks it makes at most (one that ends without having started is not counted); 0 = no limit */
+    pawl_missed missed;
+    int catch_up; /* PAWL_MISSED_ALL: 0 = 100, which is also the most */
+    pawl_overlap overlap;
+    uint8_t not_weekdays;         /* bits: 1 << 0 is Sunday */
+    const char *const *not_dates; /* NULL-terminated: "2026-12-25", "2026-12-24/2027-01-01" (both included) */
+    const char *const *not_times; /* NULL-terminated: "12:00-13:00", "22:00-06:00" (the end is not included) */
+    int64_t variance_us;          /* fires up to so much later, by chance; less than from one occurrence to the next */
+    /* The task. queue NULL = `recurring`. */
+    const char *type, *queue, *tenant, *content_type;
+    pawl_bytes payload, rate_key;
+    int priority, max_attempts;
+    int64_t timeout_us;
+    pawl_audit audit;
+    bool disabled; /* stored, but fires nothing until it is enabled */
+} pawl_schedule;
+
+typedef enum pawl_put {
+    PAWL_PUT_KEEP = 0, /* what is stored under the name stays as it is */
+    PAWL_PUT_UPDATE,   /* replaces it, if it differs. One that a person disabled stays disabled */
+    PAWL_PUT_ADD,      /* CONFLICT if there is one */
+    PAWL_PUT_EDIT      /* NOT_FOUND if there is none */
+} pawl_put;
+
+/* Stores a schedule. INVALID: it cannot be kept: what is wrong, and where; also if it would never fire, or waits for itself. *outcome
+ * (may be NULL): CREATED, EXISTING (nothing changed) or UPDATED. */
+PAWL_API pawl_status pawl_put_schedule(pawl *p, const pawl_schedule *schedule, pawl_put how, pawl_dispatched *outcome,
+                                       pawl_error *err);
+
+typedef enum pawl_gone { PAWL_GONE_DISABLE = 0, PAWL_GONE_IGNORE, PAWL_GONE_DELETE } pawl_gone;
+
+typedef struct pawl_put_options {
+    pawl_put how; /* KEEP or UPDATE */
+    const char
+        *prefix; /* schedules whose names begin so and that are not among those put: see `gone`; NULL = leave others alone */
+    pawl_gone gone;
+    const char *by;
+} pawl_put_options;
+
+/* All the schedules of a program, in one commit. One that is invalid refuses the whole call. */
+PAWL_API pawl_status pawl_put_schedules(pawl *p, const pawl_schedule *schedules, size_t n, const pawl_put_options *options,
+                                        pawl_error *err);
+
+/* Enabled again, it goes on with the first occurrence from now on. `by` names the person for the operator log; may be NULL. */
+PAWL_API pawl_status pawl_enable_schedule(pawl *p, const char *name, const char *by, pawl_error *err);
+PAWL_API pawl_status pawl_disable_schedule(pawl *p, const char *name, const char *by, pawl_error *err);
+PAWL_API pawl_status pawl_remove_schedule(pawl *p, const char *name, const char *by, pawl_error *err); /* its tasks stay */
+
+/* Makes a task now; the schedule is unchanged. `payload` NULL: its own. CONFLICT: a task of it is unfinished, and it does not allow
+ * two. *id may be NULL. */
+PAWL_API pawl_status pawl_run_schedule(pawl *p, const char *name, const pawl_bytes *payload, const char *by, pawl_id *id,
+                                       pawl_error *err);
+
+/* Why it fires nothing. */
+/* clang-format off */
+#define PAWL_OFF_TABLE(X)                                                                       \
+    X(PERSON,  "disabled")  /* somebody disabled it */                                          \
+    X(ENDED,   "ended")     /* it has had all its runs, or its end has come */                  \
+    X(GONE,    "gone")      /* the program that registered it has it no more */                 \
+    X(INVALID, "invalid")   /* what is stored makes no sense here; `reason` says why */
+
+typedef enum pawl_off {
+    PAWL_OFF_NOT = 0, /* it is enabled */
+#define X(name, text) PAWL_OFF_##name,
+    PAWL_OFF_TABLE(X)
+#undef X
+    PAWL_OFF_COUNT
+} pawl_off;
+
+#define PAWL_OCCURRENCE_TABLE(X)                                                                \
+    X(WAITING,   "waiting")   /* due; its task is made when the one before has ended */         \
+    X(OPEN,      "open")      /* its task is unfinished */                                      \
+    X(SUCCEEDED, "succeeded")                                                                   \
+    X(FAILED,    "failed")                                                                      \
+    X(CANCELLED, "cancelled") /* after it had started */                                        \
+    X(UNSTARTED, "unstarted") /* its task ended without having started */                       \
+    X(SKIPPED,   "skipped")   /* `why`: missed, merged, overlap */
+
+typedef enum pawl_occurrence_state {
+    PAWL_OCCURRENCE_NONE = 0,
+#define X(name, text) PAWL_OCCURRENCE_##name,
+    PAWL_OCCURRENCE_TABLE(X)
+#undef X
+    PAWL_OCCURRENCE_COUNT
+} pawl_occurrence_state;
+/* clang-format on */
+
+PAWL_API const char *pawl_off_name(pawl_off off); /* "enabled", "disabled" */
+PAWL_API const char *pawl_occurrence_name(pawl_occurrence_state state);
+
+/* What became of an occurrence. The last hundred of a schedule are kept. */
+typedef struct pawl_occurrence {
+    int64_t occurrence; /* when it was due; of an `after` schedule: the id of the task that succeeded; run by hand: when */
+    pawl_occurrence_state state;
+    int64_t at_us;   /* when that was decided */
+    pawl_id task;    /* 0: none */
+    int64_t count;   /* SKIPPED: so many, from this one on */
+    const char *why; /* SKIPPED: "missed", "merged" (one run for all), "overlap", "ended"; run by hand: "by hand"; else NULL */
+} pawl_occurrence;
+
+typedef struct pawl_schedule_info {
+    pawl_schedule definition; /* INVALID ones: only the name */
+    const char *spec;         /* as it is stored */
+    const char *words;        /* when, in English; "" if it makes no sense */
+    pawl_off off;
+    const char *reason;    /* why, if it is off; NULL: nothing was said */
+    int64_t next_us;       /* when it fires next; 0: not known, or never */
+    int64_t occurrence_us; /* which occurrence that is: earlier by its variance */
+    int64_t last_us;       /* the last occurrence that was fired or skipped; 0: none */
+    int64_t created_us, changed_us;
+    int64_t runs, fired, skipped, succeeded, failed;
+    int64_t open, waiting; /* unfinished tasks; occurrences that wait */
+    pawl_id last_task;
+    int64_t version; /* grows with whatever changes it */
+    size_t occurrences_count;
+    const pawl_occurrence *occurrences; /* newest first; only from pawl_get_schedule */
+    size_t upcoming_count;
+    const int64_t *upcoming_us; /* the next occurrences; only from pawl_get_schedule */
+} pawl_schedule_info;
+
+/* One schedule, with the last occurrences and the next `upcoming` ones (at most 1000). */
+PAWL_API pawl_status pawl_get_schedule(pawl *p, const char *name, int upcoming, pawl_schedule_info **out, pawl_error *err);
+PAWL_API void pawl_schedule_info_free(pawl_schedule_info *info);
+
+typedef struct pawl_schedule_filter {
+    const char *prefix; /* of the name; NULL: all */
+    bool enabled, off;  /* only those that are, or that are not */
+    int limit;          /* 0 = 100, at most 1000 */
+    const char *cursor; /* pawl_schedules.next of the page before */
+} pawl_schedule_filter;
+
+typedef struct pawl_schedules {
+    size_t count;
+    const pawl_schedule_info *schedules; /* by name */
+    const char *next;                    /* NULL: there are no more */
+    int64_t now_us;                      /* the store's */
+} pawl_schedules;
+
+PAWL_API pawl_status pawl_list_schedules(pawl *p, const pawl_schedule_filter *filter, pawl_schedules **out, pawl_error *err);
+PAWL_API void pawl_schedules_free(pawl_schedules *schedules);
+
+/* When a schedule that is not stored would fire, from `from_us` (0 = now) on: up to n times, *count of them (0: it waits for another). */
+PAWL_API pawl_status pawl_preview_schedule(pawl *p, const pawl_schedule *schedule, int64_t from_us, int64_t *times_us, size_t n,
+                                           size_t *count, pawl_error *err);
 
 /* ---------------------------------------------------------------------------------------------------------------------------
  * Events

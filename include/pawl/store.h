@@ -65,7 +65,8 @@
  * fixed order and from where the last claim ended, and takes from each as many tasks as its weight says, by run_at and id. What a tenant
  * could not use is not saved up; what a claim had no room for is left to the next one. INSERTs are not leased at birth there.
  *
- * LOCK ORDER inside a batch, on every store: own life row, receipt, limits and budgets, spots by number, keys, tasks by id, rollups,
+ * LOCK ORDER inside a batch, on every store: own life row, receipt, limits and budgets, spots by number, schedules by
+ * name, keys, tasks by id, rollups,
  * heartbeat.
  */
 #ifndef PAWL_STORE_H
@@ -137,7 +138,9 @@ typedef enum pawl_op_kind {
     PAWL_OP_QUEUE,      /* pause or resume a queue */
     PAWL_OP_RESERVE,    /* the lease's holder asks for a slot */
     PAWL_OP_LIMIT,      /* put or drop the rate limit of a type, or of one key of it */
-    PAWL_OP_BOUND       /* put or drop a concurrency limit, or say whether tenants take turns */
+    PAWL_OP_BOUND,      /* put or drop a concurrency limit, or say whether tenants take turns */
+    PAWL_OP_SCHEDULE,   /* put or drop a schedule: see pawl_schedule_put */
+    PAWL_OP_STEP        /* a schedule goes on: occurrences become tasks or are skipped. See pawl_step */
 } pawl_op_kind;
 
 typedef enum pawl_op_result {
@@ -147,16 +150,16 @@ typedef enum pawl_op_result {
     PAWL_OP_UPDATED,  /* INSERT: a live task of the key had not started; out_id's body, time, priority and queue were replaced */
     PAWL_OP_REPLACED, /* INSERT: the key's last task is finished; the new task took the key */
     PAWL_OP_ASKED,    /* CANCEL: leased and started; its holder will be told */
-    PAWL_OP_STALE,    /* START, FINISH, RELEASE, PROGRESS, RESERVE: not leased under this fence any more */
+    PAWL_OP_STALE, /* START, FINISH, RELEASE, PROGRESS, RESERVE: not leased under this fence any more. SCHEDULE, STEP: another version */
     PAWL_OP_CANCELLING, /* START, RESERVE: the lease is good, but a cancel was asked; not started */
     PAWL_OP_NOT_FOUND,
     PAWL_OP_CONFLICT,  /* the task's state does not allow it */
     PAWL_OP_COLLISION, /* INSERT: the id is taken, and the caller did not say that it might be */
     PAWL_OP_FULL,      /* INSERT: the queue's depth limit; nothing of the group was stored */
     PAWL_OP_REFUSED,   /* the store cannot hold it (a row too large, bytes it cannot keep) */
-    PAWL_OP_CLOSED,    /* INSERT, CANCEL, RETRY, ACK, QUEUE, LIMIT: the gate is shut (pawl_gate); nothing changed */
-    PAWL_OP_MOVED,     /* RESERVE: the slot is far; the task is pending with it, and the lease has ended */
-    PAWL_OP_BEYOND     /* RESERVE: the slot is beyond the horizon, or it is not to wait; nothing was taken, the lease is kept */
+    PAWL_OP_CLOSED, /* INSERT, CANCEL, RETRY, ACK, QUEUE, LIMIT, SCHEDULE, STEP: the gate is shut (pawl_gate); nothing changed */
+    PAWL_OP_MOVED, /* RESERVE: the slot is far; the task is pending with it, and the lease has ended. A task of a STEP: it waits */
+    PAWL_OP_BEYOND /* RESERVE: the slot is beyond the horizon, or it is not to wait; nothing was taken, the lease is kept */
 } pawl_op_result;
 
 /* How an execution ended, for its attempt row. */
@@ -268,6 +271,8 @@ typedef struct pawl_op {
             int move;         /* offers up to so many blocked tasks what is free now; `more`: there are others */
             bool more;
         } bound;
+        struct pawl_schedule_put *schedule;
+        struct pawl_step *step;
     } u;
 
     /* Answers. */
@@ -295,7 +300,102 @@ typedef struct pawl_batch {
     bool node_dead; /* the node was declared dead: nothing was leased to it; the rest of the batch was applied */
     bool
         unblocked; /* tasks were unblocked: there may be something to claim. Also said if it is not known (the answer is a receipt) */
+    bool schedules; /* something of a schedule changed (always so, if the answer comes from a receipt): see pawl_news */
 } pawl_batch;
+
+/* ---- schedules ------------------------------------------------------------------------------------------------------------- */
+
+/* A schedule is a row under its name. What it means (spec) and what comes next is the engine's business, which computes it and writes it
+ * back with the version it has read: of those who do so at once, one succeeds. The store's own part:
+ *
+ *   - a version (the store's time when it was created, at first) that grows by 1 with whatever changes the row, but for counters: no
+ *     version comes again, not even that of a schedule that was dropped;
+ *   - occurrences, unique by (schedule, occurrence), with the state of each (pawl_occurrence_state). Those that are settled (neither
+ *     WAITING nor OPEN) are kept as far as they are among the last PAWL_OCCURRENCES_KEPT of their schedule, in the order they were
+ *     decided in;
+ *   - when the task of an OPEN occurrence ends, whatever ends it (FINISH, also in a transaction of the caller's; CANCEL; RELEASE of a
+ *     task whose cancel was asked; a rescue; a body that cannot be read), in the same commit:
+ *       the occurrence is SUCCEEDED, FAILED, CANCELLED, or UNSTARTED if no execution of it ever started;
+ *       the schedule's counters follow: succeeded, failed; UNSTARTED takes 1 from runs (never below 0);
+ *       if the schedule is enabled, and `watch` is set or one of its occurrences is WAITING: look_us = now, and a new version;
+ *       if it SUCCEEDED: every enabled schedule whose `after` is this one's name gets a WAITING occurrence, that task's id (unless it is
+ *       there), look_us = now, and a new version;
+ *   - the earliest look_us of all enabled schedules is told in pawl_news. A schedule that is off is never due.
+ *
+ * Whether a row is due (look_us <= now) is decided by the store's clock. */
+#define PAWL_OCCURRENCES_KEPT 100
+#define PAWL_STEP_MOST 202 /* occurrences in one STEP */
+
+typedef struct pawl_schedule_row {
+    const char *name, *spec, *after; /* after NULL: none */
+    pawl_bytes payload;
+    int64_t version;
+    pawl_off off;
+    const char *reason;                      /* NULL: none */
+    int64_t anchor_us;                       /* what the engine counts from */
+    int64_t next_us, occurrence_us, last_us; /* the engine's; 0: none */
+    int64_t look_us;                         /* 0: only when something happens */
+    bool watch;
+    int64_t runs, fired, skipped, succeeded, failed; /* counters */
+    int64_t open, waiting;                           /* occurrences in these states; in lists they need not be told */
+    pawl_id last_task;
+    int64_t created_us, changed_us; /* changed: by SCHEDULE */
+    pawl_occurrence *occurrences;   /* GET: newest first. DUE: WAITING ones, oldest first, up to 100 */
+    int occurrences_count;
+} pawl_schedule_row;
+
+/* SCHEDULE: stores the row with a new version. Counters, occurrences and last_us of a row that is there stay; look_us is ignored (none)
+ * if it is off. DONE: created; UPDATED: replaced; EXISTING: version was 0 and there is one; STALE: there is one with another version;
+ * NOT_FOUND: version was not 0 and there is none. Dropped (DONE): with all its occurrences; its tasks stay. */
+typedef struct pawl_schedule_put {
+    const pawl_schedule_row
+        *row;  /* name, spec, after, payload, off, reason, anchor, next, occurrence, look, watch count; version: of the
+                                     row that is replaced, 0: there must be none */
+    bool drop; /* only name and version count; version 0: any */
+} pawl_schedule_put;
+
+typedef struct pawl_fate { /* of an occurrence, or of several */
+    int64_t occurrence;
+    bool fires;      /* the next of `tasks` is for it; else it is skipped, and those after it up to `count` */
+    int64_t count;   /* of one that fires: 1 */
+    const char *why; /* as in pawl_occurrence; of one that fires may be NULL */
+} pawl_fate;
+
+/* STEP: nothing happens but with the right version (else STALE; NOT_FOUND: there is no such schedule). In the order of `fates`:
+ *   skipped: a SKIPPED occurrence, also of one that is WAITING (of any other that is there: nothing), `skipped` grows by count;
+ *   fires: its task's result is
+ *     EXISTING  the occurrence is there and not WAITING; nothing changes;
+ *     CONFLICT  overlap is FORBID and one of its occurrences is OPEN: SKIPPED, why "overlap" (with `keep`: nothing is recorded);
+ *     MOVED     overlap is QUEUE and one is OPEN: WAITING; but if another one waits: CONFLICT, as above;
+ *     DONE      the task is stored as by a FINISH's spawn (no lease, never FULL, another id if it is taken), the occurrence is OPEN,
+ *               runs and fired grow by 1, last_task is set.
+ * Then the row's off, reason, next_us, occurrence_us, last_us, look_us and watch are set, unless `keep`, and it has a new version. */
+typedef struct pawl_step {
+    const char *name;
+    int64_t version; /* 0: any */
+    bool keep;
+    pawl_off off;
+    const char *reason;
+    int64_t next_us, occurrence_us, last_us, look_us;
+    bool watch;
+    pawl_overlap overlap; /* never DEFAULT */
+    const pawl_fate *fates;
+    int fates_count;
+    struct pawl_op *tasks; /* INSERTs, one for each fate that fires */
+    int tasks_count;
+} pawl_step;
+
+/* What of the schedules is due, earliest look_us first, then by name. */
+typedef struct pawl_due {
+    int limit;
+    size_t bytes; /* about so much of payloads, at most; but one row at least */
+    /* Answers. */
+    pawl_schedule_row *rows;
+    int count;
+    bool more;
+    int64_t now_us;
+    int64_t next_us; /* the earliest look_us of those that are not due; 0: none */
+} pawl_due;
 
 /* ---- claims ---------------------------------------------------------------------------------------------------------------- */
 
@@ -354,8 +454,9 @@ typedef struct pawl_news {
     int lapsed_count;
     pawl_lease cancels[PAWL_CANCELS_MAX]; /* leases of this node whose cancel was asked */
     int cancels_count;
-    int64_t limits_version; /* grows with every change of a limit; 0: there never was one */
-    bool unblocked;         /* claim: tasks were unblocked, in any queue */
+    int64_t limits_version;  /* grows with every change of a limit; 0: there never was one */
+    bool unblocked;          /* claim: tasks were unblocked, in any queue */
+    int64_t schedule_due_us; /* the earliest look_us of all enabled schedules; 0: none */
 } pawl_news;
 
 typedef struct pawl_claim {
@@ -614,6 +715,10 @@ typedef enum pawl_query_kind {
     PAWL_QUERY_LIMITS,   /* limit_filter -> limits and their budgets, by type and key */
     PAWL_QUERY_ACTS,     /* before (0: none), limit -> acts, newest first */
     PAWL_QUERY_PLACES,   /* place_filter -> bounds, and spots that have holders or blocked tasks, by scope, name and key */
+    /* Only of stores that have schedules: */
+    PAWL_QUERY_DUE,       /* due -> its answers */
+    PAWL_QUERY_SCHEDULE,  /* name -> schedules[0] with all that is known of it, or PAWL_NOT_FOUND */
+    PAWL_QUERY_SCHEDULES, /* schedule_filter -> schedules, by the bytes of their names; cursor is the name of the last one seen */
     /* Only of stores that have set_gate and load: */
     PAWL_QUERY_GATE, /* -> gate */
     PAWL_QUERY_DUMP  /* dump -> its answers. Bounded by its limits, not in time */
@@ -644,6 +749,13 @@ typedef struct pawl_query {
     pawl_places *places;
     pawl_gate *gate;
     pawl_dump *dump; /* the caller's; its answers are empty, and are made in the arena */
+    pawl_due *due;   /* likewise */
+    const char *name;
+    const pawl_schedule_filter *schedule_filter; /* limit is set */
+    pawl_schedule_row *schedules;
+    int schedules_count;
+    bool schedules_more;
+    int64_t now_us; /* SCHEDULE, SCHEDULES: the store's */
 } pawl_query;
 
 /* ---- the store ------------------------------------------------------------------------------------------------------------- */
@@ -672,6 +784,7 @@ typedef struct pawl_store_type {
     bool durable;       /* what was answered OK survives the process */
     bool limits;        /* it keeps rate limits; else LIMIT and RESERVE are REFUSED and nothing is ever limited by it */
     bool places;        /* it keeps concurrency limits and lets tenants take turns; else BOUND is REFUSED */
+    bool schedules;     /* it keeps schedules; else SCHEDULE and STEP are REFUSED and none is ever due */
     int lanes;          /* batches that may be under way at once; at least 1 */
 
     /* Opens, creates or migrates. Before: nothing. After OK: every other callback may be called. */

@@ -76,6 +76,18 @@ static const char *const states[PAWL_STATE_COUNT] = {
 #undef X
 };
 
+static const char *const offs[] = {"enabled",
+#define X(name, text) text,
+                                   PAWL_OFF_TABLE(X)
+#undef X
+};
+
+static const char *const occurrences[] = {"",
+#define X(name, text) text,
+                                          PAWL_OCCURRENCE_TABLE(X)
+#undef X
+};
+
 static const char *const audits[] = {
     [PAWL_AUDIT_DEFAULT] = "default", [PAWL_AUDIT_FULL] = "full", [PAWL_AUDIT_MINIMAL] = "minimal",
     [PAWL_AUDIT_ERRORS] = "errors",   [PAWL_AUDIT_NONE] = "none",
@@ -157,3 +169,7 @@ const char *pawl_dispatched_name(pawl_dispatched outcome) { return name_of(dispa
 const char *pawl_event_name(pawl_event_kind kind) { return name_of(events, COUNT(events), (int)kind); }
 
 const char *pawl_attempt_outcome_name(pawl_attempt_outcome outcome) { return name_of(attempts, COUNT(attempts), (int)outcome); }
+
+const char *pawl_off_name(pawl_off off) { return name_of(offs, COUNT(offs), (int)off); }
+
+const char *pawl_occurrence_name(pawl_occurrence_state state) { return name_of(occurrences, COUNT(occurrences), (int)state); }

@@ -96,6 +96,14 @@ int cmd_limits_turns(cli *c);
 void cli_json_key(json_writer *w, pawl_bytes key);           /* cmd_limits.c: "key", or "key_base64" */
 void places_json(json_writer *w, const pawl_places *places); /* cmd_places.c: for pawl limits list */
 bool places_table(const cli *c, const pawl_places *places);
+int cmd_schedules_list(cli *c);
+int cmd_schedules_show(cli *c);
+int cmd_schedules_add(cli *c);
+int cmd_schedules_edit(cli *c);
+int cmd_schedules_enable(cli *c);
+int cmd_schedules_disable(cli *c);
+int cmd_schedules_run(cli *c);
+int cmd_schedules_rm(cli *c);
 int cmd_dead_list(cli *c);
 int cmd_dead_retry(cli *c);
 int cmd_dead_ack(cli *c);
@@ -122,6 +130,7 @@ int cmd_help(cli *c);
 extern const opt enqueue_opts[], list_opts[], show_opts[], wait_opts[], cancel_opts[], by_opts[], dead_list_opts[],
     dead_retry_opts[], dead_ack_opts[], stats_opts[], nodes_opts[], log_opts[], work_opts[], bench_opts[], demo_opts[],
     migrate_up_opts[], migrate_sql_opts[], cron_next_opts[], move_opts[], export_opts[], import_opts[], limits_list_opts[],
-    limits_set_opts[], limits_key_opts[], limits_concurrency_opts[], limits_turns_opts[];
+    limits_set_opts[], limits_key_opts[], limits_concurrency_opts[], limits_turns_opts[], schedules_list_opts[],
+    schedules_show_opts[], schedules_add_opts[], schedules_edit_opts[], schedules_by_opts[], schedules_run_opts[];
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#define NAME_COLUMN 18
+#define NAME_COLUMN 20
 #define WIDEST 100
 
 static int help_width(const cli *c) { return c->term.width && c->term.width < WIDEST ? c->term.width - 1 : WIDEST; }

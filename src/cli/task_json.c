@@ -89,6 +89,7 @@ static void origin_json(json_writer *w, const pawl_info *task)
     json_text(w, "note", task->note);
     json_text(w, "audit", pawl_audit_name(task->audit));
     json_text(w, "created_by", task->created_by);
+    json_text(w, "schedule", task->schedule);
     json_text(w, "traceparent", task->traceparent);
     json_text(w, "headers", task->headers);
     if (!task->rate_key.len) return;

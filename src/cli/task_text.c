@@ -153,7 +153,8 @@ static void ending(const cli *c, const pawl_info *task, int64_t now_us)
     instant(c, "resolved", task->resolved_us, now_us);
     line(c, "resolved by", task->resolved_by);
     line(c, "note", task->note);
-    line(c, "created by", task->created_by);
+    line(c, "created by", task->schedule ? NULL : task->created_by);
+    line(c, "schedule", task->schedule);
     line(c, "traceparent", task->traceparent);
     line(c, "headers", task->headers);
 }

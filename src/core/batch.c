@@ -83,6 +83,10 @@ static uint64_t other_lock(const pawl_op *op)
     if (op->kind == PAWL_OP_BOUND)
         return hash_bytes(op->u.bound.name, strlen(op->u.bound.name), 4 + 16 * (uint64_t)op->u.bound.scope) | UINT64_C(1) << 63;
     if (op->kind == PAWL_OP_LIMIT) return hash_bytes(op->u.limit.type, strlen(op->u.limit.type), 3) | UINT64_C(1) << 63;
+    const char *schedule = op->kind == PAWL_OP_STEP       ? op->u.step->name
+                           : op->kind == PAWL_OP_SCHEDULE ? op->u.schedule->row->name
+                                                          : NULL;
+    if (schedule) return hash_bytes(schedule, strlen(schedule), 4) | UINT64_C(1) << 63;
     return 0;
 }
 
@@ -171,6 +175,15 @@ static size_t gather_tasks(core *c, lane *l)
     return bytes;
 }
 
+static void draw_step_ids(core *c, const pawl_step *step, int64_t ms)
+{
+    for (int i = 0; i < step->tasks_count; i++) {
+        pawl_op *op = &step->tasks[i];
+        if (op->id == 0) op->id = idgen_next(&c->ids, ms);
+        op->u.insert.body->id = op->id;
+    }
+}
+
 static void draw_ids(core *c, core_request *r)
 {
     int64_t ms = now_ms(c);
@@ -178,13 +191,15 @@ static void draw_ids(core *c, core_request *r)
         pawl_op *op = &r->ops[i];
         if (op->kind == PAWL_OP_INSERT && op->id == 0) op->id = idgen_next(&c->ids, ms);
         if (op->kind == PAWL_OP_RETRY && op->u.retry.new_id == 0) op->u.retry.new_id = idgen_next(&c->ids, ms);
+        if (op->kind == PAWL_OP_STEP) draw_step_ids(c, op->u.step, ms);
     }
 }
 
 static bool ids_ready(core *c, const core_request *r)
 {
-    if (c->config.one_shot || !request_needs_ids(r)) return true;
-    bool ready = c->ids.number && idgen_room(&c->ids, now_ms(c)) > r->count;
+    int count = c->config.one_shot ? 0 : request_ids(r);
+    if (count == 0) return true;
+    bool ready = c->ids.number && idgen_room(&c->ids, now_ms(c)) > count;
     if (!ready || c->ids.ceiling_ms - now_ms(c) < IDS_LOW_MS) c->ids_wanted = true; /* raised ahead of need */
     return ready;
 }
@@ -328,6 +343,7 @@ static void committed(core *c, lane *l)
     }
     batch->count = 0;
     if (batch->unblocked && !CANARY(UNBLOCKED_UNHEARD)) claim_stir(c);
+    if (batch->schedules) recur_changed(c);
     if (current && batch->node_dead) lease_node_dead(c);
 }
 

@@ -42,13 +42,16 @@ static void init_timers(core *c)
     c->held_timer.kind = TIMER_HELD;
     c->rescue_timer.kind = TIMER_RESCUE;
     c->sweep_timer.kind = TIMER_SWEEP;
+    c->recur_timer.kind = TIMER_RECUR;
     c->stop_timer.kind = TIMER_STOP;
 }
 
 static bool init_calls(core *c)
 {
-    core_call *calls[] = {&c->reg, &c->leave, &c->ids_call, &c->claim, &c->renew, &c->held_call, &c->rescue, &c->sweep};
-    core_call_kind kinds[] = {CORE_REGISTER, CORE_LEAVE, CORE_IDS, CORE_CLAIM, CORE_RENEW, CORE_HELD, CORE_RESCUE, CORE_SWEEP};
+    core_call *calls[] = {&c->reg,       &c->leave,  &c->ids_call, &c->claim,   &c->renew,
+                          &c->held_call, &c->rescue, &c->sweep,    &c->due_call};
+    core_call_kind kinds[] = {CORE_REGISTER, CORE_LEAVE,  CORE_IDS,   CORE_CLAIM, CORE_RENEW,
+                              CORE_HELD,     CORE_RESCUE, CORE_SWEEP, CORE_DUE};
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         calls[i]->kind = kinds[i];
         if (!(calls[i]->arena = arena_new(c->allocator, 0))) return false;
@@ -141,7 +144,8 @@ static void free_config(core *c)
 
 static void free_calls(core *c)
 {
-    core_call *calls[] = {&c->reg, &c->leave, &c->ids_call, &c->claim, &c->renew, &c->held_call, &c->rescue, &c->sweep};
+    core_call *calls[] = {&c->reg,       &c->leave,  &c->ids_call, &c->claim,   &c->renew,
+                          &c->held_call, &c->rescue, &c->sweep,    &c->due_call};
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) arena_free(calls[i]->arena);
 }
 
@@ -421,6 +425,7 @@ static void fire(core *c, core_timer *t)
     case TIMER_RESCUE: claim_stir(c); break;
     case TIMER_DEADLINE: lease_deadline(c); break;
     case TIMER_SWEEP: lease_sweep(c); break;
+    case TIMER_RECUR: recur_look(c); break;
     case TIMER_STOP: stop_timer(c); break;
     case TIMER_LANE:
     case TIMER_CLAIM:
@@ -479,6 +484,7 @@ void core_answered(core *c, core_time now, core_call *call)
     case CORE_HELD: lease_held(c); break;
     case CORE_RESCUE: lease_rescued(c); break;
     case CORE_SWEEP: lease_swept(c); break;
+    case CORE_DUE: recur_answered(c); break;
     case CORE_CALL_KINDS: CHECK(!"a kind of call");
     }
     engine_push(c);
@@ -501,6 +507,7 @@ void core_clock_jumped(core *c, core_time now)
 {
     c->now = now;
     claim_stir(c);
+    c->news_wanted = c->news_wanted || c->mode == MODE_STARTED;
     engine_push(c);
 }
 
@@ -542,6 +549,7 @@ static void stop_starting(core *c, core_mode mode)
     lease_plan(c);
     engine_timer_off(c, &c->news_timer);
     engine_timer_off(c, &c->sweep_timer);
+    engine_timer_off(c, &c->recur_timer);
     engine_timer_off(c, &c->rescue_timer);
     for (int i = 0; i < c->queues_count; i++) engine_timer_off(c, &c->queues[i].due);
     run_release_ready(c);
@@ -621,6 +629,7 @@ void engine_push(core *c)
     if (c->holding) return;
     run_ready(c);
     claim_send(c);
+    recur_send(c);
     if (!c->corked) batch_send(c);
     lease_send(c); /* after batch_send, which tells whether a node and ids are needed */
     check_drained(c);

@@ -72,6 +72,9 @@ typedef struct core_config {
     int surplus;        /* very short runs: hand out up to so many more than there are workers; 0: none */
     int batch_ops;      /* a batch gathers up to so many operations; 0 = 2000 */
     size_t batch_bytes; /* or so many bytes; 0 = 4 MiB */
+    /* The time zone of this name (NULL: UTC), which lives as long as core. NULL: *err says why; UNAVAILABLE may work later. */
+    const struct zone *(*zone)(void *ctx, const char *name, pawl_error *err);
+    void *zone_ctx;
 } core_config;
 
 typedef struct core_queue_config {
@@ -238,6 +241,7 @@ typedef enum core_call_kind {
     CORE_HELD,
     CORE_RESCUE,
     CORE_SWEEP,
+    CORE_DUE, /* the store's `read` with PAWL_QUERY_DUE */
     CORE_CALL_KINDS
 } core_call_kind;
 
@@ -261,6 +265,7 @@ typedef struct core_call {
         pawl_renewal renewal;
         pawl_rescue rescue;
         pawl_sweep sweep;
+        pawl_due due;
         struct {
             int64_t node;
             pawl_lease *leases;

@@ -6,6 +6,7 @@
  *   claim.c    queues: what to claim, born leased, prefetch, ready tasks
  *   run.c      one task from READY to settled: starts, outcomes, timeouts, progress
  *   throttle.c rate limits: slots, tasks parked until theirs
+ *   recur.c    schedules: when the next one is due, and what becomes of it
  *   lease.c    the node: registration, ids, renewals and its own deadline, reconciliation, rescue, retention
  */
 #ifndef CORE_ENGINE_H
@@ -33,7 +34,8 @@ typedef enum timer_kind {
     TIMER_CALL,     /* registration, ids or leaving may be tried again */
     TIMER_RESCUE,   /* a rescue of unknown outcome must have happened by now, if at all */
     TIMER_SWEEP,
-    TIMER_STOP /* grace, then patience */
+    TIMER_RECUR, /* a schedule is due */
+    TIMER_STOP   /* grace, then patience */
 } timer_kind;
 
 typedef enum request_place { REQUEST_NEW, REQUEST_GATHERED, REQUEST_PARKED, REQUEST_FLYING, REQUEST_GONE } request_place;
@@ -225,6 +227,14 @@ struct core {
     core_call sweep;
     core_timer sweep_timer;
 
+    /* Schedules. */
+    core_call due_call;
+    core_timer recur_timer;
+    bool recur_wanted;
+    int recur_steps, recur_won; /* of the last look: steps that are unanswered; that were ours to make */
+    int recur_tries;
+    int64_t recur_lag_us;
+
     core_timer stop_timer;
     int64_t patience_us;
     bool asked_to_stop_runs;
@@ -254,11 +264,12 @@ static inline void engine_event(core *c, pawl_event_kind kind, const pawl_body *
 
 /* request.c */
 void request_results(core *c, core_request *r, int64_t sent_us, int64_t store_now_us);
+bool request_prepare(core *c, core_request *r); /* levels, limits and locks; false: no memory */
 void request_gather(core *c, core_request *r);
 void request_answer(core *c, core_request *r, pawl_status status);
 void request_woken(core *c);             /* somebody else committed: there may be room */
 void request_unpark(core *c, int queue); /* -1: all */
-bool request_needs_ids(const core_request *r);
+int request_ids(const core_request *r);  /* how many it needs */
 
 /* batch.c */
 bool batch_init(core *c);
@@ -331,6 +342,14 @@ void throttle_forget(core *c, core_task *t);
 pawl_bytes throttle_told_key(const core_task *t);
 int64_t throttle_slot_of(const core_task *t);
 void throttle_release_queue(core *c, const queue *q);
+
+/* recur.c */
+void recur_news(core *c, int64_t due_us, int64_t store_now_us);
+void recur_look(core *c);
+void recur_changed(core *c);
+void recur_send(core *c);
+void recur_answered(core *c);
+void recur_stepped(core *c, core_request *r, pawl_op *op, int64_t store_now_us);
 
 /* lease.c */
 void lease_send(core *c);                     /* registration, ids, renewal, held, rescue, leaving */

@@ -30,25 +30,31 @@ core_request *core_request_new(core *c, int count)
     return r;
 }
 
+static pawl_step *step_of(const pawl_op *op) { return op->kind == PAWL_OP_STEP ? op->u.step : NULL; }
+
 void core_request_free(core *c, core_request *r)
 {
     if (!r) return;
-    for (int i = 0; i < r->count; i++)
+    for (int i = 0; i < r->count; i++) {
         if (r->ops[i].kind == PAWL_OP_INSERT) pawl_body_free(c->allocator, r->ops[i].u.insert.body);
+        const pawl_step *step = step_of(&r->ops[i]);
+        for (int k = 0; step && k < step->tasks_count; k++) pawl_body_free(c->allocator, step->tasks[k].u.insert.body);
+    }
     alloc_free(c->allocator, r->locks);
     alloc_free(c->allocator, r->ops);
     alloc_free(c->allocator, r);
 }
 
-bool request_needs_ids(const core_request *r)
+int request_ids(const core_request *r)
 {
-    if (r->count == 0) return true;
+    int count = r->count == 0;
     for (int i = 0; i < r->count; i++) {
         const pawl_op *op = &r->ops[i];
-        if (op->kind == PAWL_OP_INSERT && op->id == 0) return true;
-        if (op->kind == PAWL_OP_RETRY && op->u.retry.new_id == 0) return true;
+        count += op->kind == PAWL_OP_INSERT && op->id == 0;
+        count += op->kind == PAWL_OP_RETRY && op->u.retry.new_id == 0;
+        if (op->kind == PAWL_OP_STEP) count += op->u.step->tasks_count;
     }
-    return false;
+    return count;
 }
 
 static pawl_audit audit_of(core *c, const pawl_body *body)
@@ -85,7 +91,15 @@ static void fetch_ahead(const core_request *r, int i)
     }
 }
 
-static bool prepare(core *c, core_request *r)
+static void prepare_step(core *c, core_request *r, pawl_step *step)
+{
+    for (int i = 0; i < step->tasks_count; i++) {
+        step->tasks[i].audit = audit_of(c, step->tasks[i].u.insert.body);
+        r->bytes += step->tasks[i].u.insert.body->payload.len + 256;
+    }
+}
+
+bool request_prepare(core *c, core_request *r)
 {
     bool locks = false;
     r->bytes = 0;
@@ -95,6 +109,7 @@ static bool prepare(core *c, core_request *r)
         locks = locks || needs_lock(op);
         if (op->kind != PAWL_OP_INSERT) {
             if (!op->audit) op->audit = PAWL_AUDIT_FULL;
+            if (op->kind == PAWL_OP_STEP) prepare_step(c, r, op->u.step);
             continue;
         }
         op->audit = audit_of(c, op->u.insert.body);
@@ -114,7 +129,7 @@ void request_gather(core *c, core_request *r)
 void core_submit(core *c, core_time now, core_request *r)
 {
     c->now = now;
-    if (!prepare(c, r)) request_answer(c, r, PAWL_NO_MEMORY);
+    if (!request_prepare(c, r)) request_answer(c, r, PAWL_NO_MEMORY);
     else request_gather(c, r);
     engine_push(c);
 }
@@ -227,7 +242,7 @@ static bool op_result(core *c, core_request *r, pawl_op *op, int64_t sent_us, in
         return false;
     case PAWL_OP_FULL: return false;
     case PAWL_OP_CLOSED:
-        if (op->kind != PAWL_OP_INSERT) return true;
+        if (op->kind != PAWL_OP_INSERT && op->kind != PAWL_OP_STEP) return true;
         break;
     default: break;
     }
@@ -237,6 +252,7 @@ static bool op_result(core *c, core_request *r, pawl_op *op, int64_t sent_us, in
     case PAWL_OP_QUEUE: queue_result(c, op); break;
     case PAWL_OP_LIMIT: throttle_limit_stored(c, op); break;
     case PAWL_OP_BOUND: throttle_bound_stored(c, op); break;
+    case PAWL_OP_STEP: recur_stepped(c, r, op, store_now_us); break;
     case PAWL_OP_RETRY:
     case PAWL_OP_RELEASE:
         if (op->kind == PAWL_OP_RELEASE && op->out_state == PAWL_CANCELLED) request_unpark(c, -1); /* its place is free */

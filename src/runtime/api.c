@@ -382,3 +382,71 @@ pawl_status pawl_backup(pawl *p, const char *path, pawl_backup_fn progress, void
     else status = store_backup(rt->store, path, progress, ctx, err);
     LEAVE(p);
 }
+
+/* ---- schedules ----------------------------------------------------------------------------------------------------------- */
+
+pawl_status pawl_put_schedule(pawl *p, const pawl_schedule *schedule, pawl_put how, pawl_dispatched *outcome, pawl_error *err)
+{
+    ENTER(p);
+    status = schedules_put(rt, schedule, how, outcome, err);
+    LEAVE(p);
+}
+
+pawl_status pawl_put_schedules(pawl *p, const pawl_schedule *schedules, size_t n, const pawl_put_options *options,
+                               pawl_error *err)
+{
+    ENTER(p);
+    status = schedules || n == 0 ? schedules_put_all(rt, schedules, n, options, err) : null("the schedules", err);
+    LEAVE(p);
+}
+
+pawl_status pawl_enable_schedule(pawl *p, const char *name, const char *by, pawl_error *err)
+{
+    ENTER(p);
+    status = schedules_set(rt, name, true, by, err);
+    LEAVE(p);
+}
+
+pawl_status pawl_disable_schedule(pawl *p, const char *name, const char *by, pawl_error *err)
+{
+    ENTER(p);
+    status = schedules_set(rt, name, false, by, err);
+    LEAVE(p);
+}
+
+pawl_status pawl_remove_schedule(pawl *p, const char *name, const char *by, pawl_error *err)
+{
+    ENTER(p);
+    status = schedules_remove(rt, name, by, err);
+    LEAVE(p);
+}
+
+pawl_status pawl_run_schedule(pawl *p, const char *name, const pawl_bytes *payload, const char *by, pawl_id *id, pawl_error *err)
+{
+    ENTER(p);
+    status = schedules_run(rt, name, payload, by, id, err);
+    LEAVE(p);
+}
+
+pawl_status pawl_get_schedule(pawl *p, const char *name, int upcoming, pawl_schedule_info **out, pawl_error *err)
+{
+    ENTER(p);
+    status = out ? schedules_get(rt, name, upcoming, out, err) : null("out", err);
+    LEAVE(p);
+}
+
+pawl_status pawl_list_schedules(pawl *p, const pawl_schedule_filter *filter, pawl_schedules **out, pawl_error *err)
+{
+    ENTER(p);
+    status = out ? schedules_list(rt, filter, out, err) : null("out", err);
+    LEAVE(p);
+}
+
+pawl_status pawl_preview_schedule(pawl *p, const pawl_schedule *schedule, int64_t from_us, int64_t *times_us, size_t n,
+                                  size_t *count, pawl_error *err)
+{
+    ENTER(p);
+    status =
+        times_us && count ? schedules_preview(rt, schedule, from_us, times_us, n, count, err) : null("times_us or count", err);
+    LEAVE(p);
+}

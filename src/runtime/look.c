@@ -3,6 +3,7 @@
  * An answer is an arena. The struct the caller gets stands in it behind a `head` that leads back to the arena, and to a copy of
  * the allocator, so that it can be freed after the engine is closed.
  */
+#include "core/schedule.h"
 #include "runtime/gate.h"
 #include <stdio.h>
 
@@ -12,18 +13,13 @@
 #define ENTER_US PAWL_SECOND /* a look waits so long for the core; then the engine is stuck, and says so */
 #define LAG_BAD_US (5 * PAWL_SECOND)
 
-typedef struct answer { /* outside the arena */
-    pawl_allocator allocator;
-    pawl_arena *arena;
-} answer;
-
 typedef struct head {
     _Alignas(16) answer *from;
 } head;
 
 static pawl_status no_memory(pawl_error *err) { return err_set(err, PAWL_NO_MEMORY, "could not look: out of memory"); }
 
-static answer *answer_new(runtime *rt)
+answer *look_answer(runtime *rt)
 {
     answer *a = alloc_new(&rt->allocator, sizeof *a);
     if (!a) return NULL;
@@ -34,7 +30,7 @@ static answer *answer_new(runtime *rt)
     return NULL;
 }
 
-static void answer_free(answer *a)
+void look_drop(answer *a)
 {
     if (!a) return;
     pawl_allocator allocator = a->allocator;
@@ -53,7 +49,7 @@ static void *hand_out(answer *a, const void *value, size_t size)
 
 static void take_back(const void *value)
 {
-    if (value) answer_free(((const head *)value - 1)->from);
+    if (value) look_drop(((const head *)value - 1)->from);
 }
 
 void pawl_info_free(pawl_info *info) { take_back(info); }
@@ -64,12 +60,14 @@ void pawl_nodes_free(pawl_nodes *nodes) { take_back(nodes); }
 void pawl_acts_free(pawl_acts *acts) { take_back(acts); }
 void pawl_limits_free(pawl_limits *limits) { take_back(limits); }
 void pawl_places_free(pawl_places *places) { take_back(places); }
+void pawl_schedule_info_free(pawl_schedule_info *info) { take_back(info); }
+void pawl_schedules_free(pawl_schedules *schedules) { take_back(schedules); }
 
 pawl_status look_read(runtime *rt, pawl_query *query, pawl_arena *arena, pawl_error *err)
 {
     pawl_error why = {0};
     pawl_status status = store_read(rt->store, query, arena, &why);
-    if (status == PAWL_NOT_FOUND) {
+    if (status == PAWL_NOT_FOUND && !query->name) {
         char id[PAWL_ID_TEXT];
         pawl_id_format(query->id, id);
         return err_set(err, status, "there is no task %s: it never was, or its retention is over", id);
@@ -78,22 +76,21 @@ pawl_status look_read(runtime *rt, pawl_query *query, pawl_arena *arena, pawl_er
     return status;
 }
 
-/* Asks; on OK *out is the struct at `result` within the query, handed out. */
-static pawl_status ask(runtime *rt, pawl_query *query, answer **out, pawl_error *err)
+pawl_status look_ask(runtime *rt, pawl_query *query, answer **out, pawl_error *err)
 {
-    answer *a = answer_new(rt);
+    answer *a = look_answer(rt);
     if (!a) return no_memory(err);
     pawl_status status = look_read(rt, query, a->arena, err);
-    if (status) answer_free(a);
+    if (status) look_drop(a);
     else *out = a;
     return status;
 }
 
-static pawl_status give(answer *a, const void *value, size_t size, void *out, pawl_error *err)
+pawl_status look_give(answer *a, const void *value, size_t size, void *out, pawl_error *err)
 {
     void *given = hand_out(a, value, size);
     if (!given) {
-        answer_free(a);
+        look_drop(a);
         return no_memory(err);
     }
     *(void **)out = given;
@@ -105,17 +102,19 @@ static pawl_status give(answer *a, const void *value, size_t size, void *out, pa
 /* What a store leaves out. */
 static void complete(pawl_info *info)
 {
+    size_t n = sizeof SCHEDULE_CREATED_BY - 1;
     if (!info->content_type) info->content_type = "application/json";
+    if (info->created_by && strncmp(info->created_by, SCHEDULE_CREATED_BY, n) == 0) info->schedule = info->created_by + n;
 }
 
 pawl_status look_get(runtime *rt, pawl_id id, pawl_info **out, pawl_error *err)
 {
     pawl_query query = {.kind = PAWL_QUERY_GET, .id = id};
     answer *a;
-    pawl_status status = ask(rt, &query, &a, err);
+    pawl_status status = look_ask(rt, &query, &a, err);
     if (status) return status;
     complete(query.info);
-    return give(a, query.info, sizeof *query.info, out, err);
+    return look_give(a, query.info, sizeof *query.info, out, err);
 }
 
 pawl_status look_list(runtime *rt, const pawl_filter *filter, pawl_page **out, pawl_error *err)
@@ -127,18 +126,18 @@ pawl_status look_list(runtime *rt, const pawl_filter *filter, pawl_page **out, p
     if (!f.limit) f.limit = LIST_LIMIT;
     pawl_query query = {.kind = PAWL_QUERY_LIST, .filter = &f, .deadline_us = LIST_US};
     answer *a;
-    status = ask(rt, &query, &a, err);
+    status = look_ask(rt, &query, &a, err);
     if (status) return status;
     for (size_t i = 0; i < query.page->count; i++) complete((pawl_info *)query.page->tasks[i]);
-    return give(a, query.page, sizeof *query.page, out, err);
+    return look_give(a, query.page, sizeof *query.page, out, err);
 }
 
 pawl_status look_trail(runtime *rt, pawl_id id, pawl_trail **out, pawl_error *err)
 {
     pawl_query query = {.kind = PAWL_QUERY_TRAIL, .id = id};
     answer *a;
-    pawl_status status = ask(rt, &query, &a, err);
-    return status ? status : give(a, query.trail, sizeof *query.trail, out, err);
+    pawl_status status = look_ask(rt, &query, &a, err);
+    return status ? status : look_give(a, query.trail, sizeof *query.trail, out, err);
 }
 
 pawl_status look_state(runtime *rt, pawl_id id, pawl_state *state, pawl_error *err)
@@ -200,23 +199,23 @@ pawl_status look_stats(runtime *rt, int64_t window_us, pawl_stats **out, pawl_er
         return err_set(err, PAWL_INVALID, "the window of %lld us is not between 0 (one hour) and a year", (long long)window_us);
     pawl_query query = {.kind = PAWL_QUERY_STATS, .window_us = window_us ? window_us : PAWL_HOUR};
     answer *a;
-    pawl_status status = ask(rt, &query, &a, err);
+    pawl_status status = look_ask(rt, &query, &a, err);
     if (status) return status;
     status = add_gate(rt, a->arena, query.stats, err);
     if (status) {
-        answer_free(a);
+        look_drop(a);
         return status;
     }
     add_own_all(rt, query.stats);
-    return give(a, query.stats, sizeof *query.stats, out, err);
+    return look_give(a, query.stats, sizeof *query.stats, out, err);
 }
 
 pawl_status look_nodes(runtime *rt, pawl_nodes **out, pawl_error *err)
 {
     pawl_query query = {.kind = PAWL_QUERY_NODES};
     answer *a;
-    pawl_status status = ask(rt, &query, &a, err);
-    return status ? status : give(a, query.nodes, sizeof *query.nodes, out, err);
+    pawl_status status = look_ask(rt, &query, &a, err);
+    return status ? status : look_give(a, query.nodes, sizeof *query.nodes, out, err);
 }
 
 pawl_status look_acts(runtime *rt, int64_t before, int limit, pawl_acts **out, pawl_error *err)
@@ -225,8 +224,8 @@ pawl_status look_acts(runtime *rt, int64_t before, int limit, pawl_acts **out, p
     if (limit < 0 || limit > LIST_MAX) return err_set(err, PAWL_INVALID, "the limit is %d: use 1 to %d, or 0", limit, LIST_MAX);
     pawl_query query = {.kind = PAWL_QUERY_ACTS, .before = before, .limit = limit ? limit : LIST_LIMIT};
     answer *a;
-    pawl_status status = ask(rt, &query, &a, err);
-    return status ? status : give(a, query.acts, sizeof *query.acts, out, err);
+    pawl_status status = look_ask(rt, &query, &a, err);
+    return status ? status : look_give(a, query.acts, sizeof *query.acts, out, err);
 }
 
 pawl_status look_limits(runtime *rt, const pawl_limit_filter *filter, pawl_limits **out, pawl_error *err)
@@ -234,7 +233,7 @@ pawl_status look_limits(runtime *rt, const pawl_limit_filter *filter, pawl_limit
     pawl_query query = {.kind = PAWL_QUERY_LIMITS, .limit_filter = filter};
     core_numbers numbers;
     answer *a;
-    pawl_status status = ask(rt, &query, &a, err);
+    pawl_status status = look_ask(rt, &query, &a, err);
     if (status) return status;
     if (loop_enter(rt, ENTER_US)) {
         core_numbers_get(rt->core, runtime_now(rt), &numbers);
@@ -244,15 +243,15 @@ pawl_status look_limits(runtime *rt, const pawl_limit_filter *filter, pawl_limit
         query.limits->rejected = numbers.rejected;
         query.limits->opened = numbers.opened;
     }
-    return give(a, query.limits, sizeof *query.limits, out, err);
+    return look_give(a, query.limits, sizeof *query.limits, out, err);
 }
 
 pawl_status look_places(runtime *rt, const pawl_place_filter *filter, pawl_places **out, pawl_error *err)
 {
     pawl_query query = {.kind = PAWL_QUERY_PLACES, .place_filter = filter};
     answer *a;
-    pawl_status status = ask(rt, &query, &a, err);
-    return status ? status : give(a, query.places, sizeof *query.places, out, err);
+    pawl_status status = look_ask(rt, &query, &a, err);
+    return status ? status : look_give(a, query.places, sizeof *query.places, out, err);
 }
 
 bool look_in_csv(const char *csv, const char *name)

@@ -67,6 +67,7 @@ bool runtime_thread(pthread_t *thread, const char *name, void *(*body)(void *), 
 static void init_locks(runtime *rt)
 {
     pthread_mutex_init(&rt->config_lock, NULL);
+    zones_init(rt);
     pthread_mutex_init(&rt->stop_lock, NULL);
     pthread_mutex_init(&rt->phase_lock, NULL);
     runtime_cond_init(&rt->stop_cond);
@@ -206,7 +207,9 @@ static pawl_status new_core(runtime *rt)
                           .engine = config_policy(o),
                           .retention = retention(o),
                           .node_name = o->name,
-                          .pid = getpid()};
+                          .pid = getpid(),
+                          .zone = zones_get,
+                          .zone_ctx = rt};
     return core_new(&config, &rt->core);
 }
 
@@ -400,6 +403,7 @@ static void destroy_locks(runtime *rt)
     pthread_mutex_destroy(&rt->stop_lock);
     pthread_mutex_destroy(&rt->phase_lock);
     pthread_mutex_destroy(&rt->config_lock);
+    zones_done(rt);
     waits_done(&rt->waits);
 }
 

@@ -355,6 +355,25 @@ pawl_status ops_pause(runtime *rt, const char *queue, bool pause, const char *by
 /* A ticket for one operation; `by` is checked and kept. */
 pawl_status ops_single(runtime *rt, pawl_op_kind kind, pawl_id id, const char *by, ticket **out, pawl_error *err);
 
+/* zones.c */
+struct zone;
+void zones_init(runtime *rt);
+void zones_done(runtime *rt);
+const struct zone *zones_get(void *rt, const char *name, pawl_error *err); /* NULL: *err says why; kept until the engine closes */
+
+/* schedules.c, schedules_look.c */
+pawl_status schedules_kept(const runtime *rt, pawl_error *err); /* UNSUPPORTED: not by this store */
+pawl_status schedules_valid(runtime *rt, const pawl_schedule *s, pawl_error *err);
+pawl_status schedules_put(runtime *rt, const pawl_schedule *s, pawl_put how, pawl_dispatched *outcome, pawl_error *err);
+pawl_status schedules_put_all(runtime *rt, const pawl_schedule *s, size_t n, const pawl_put_options *options, pawl_error *err);
+pawl_status schedules_set(runtime *rt, const char *name, bool enabled, const char *by, pawl_error *err);
+pawl_status schedules_remove(runtime *rt, const char *name, const char *by, pawl_error *err);
+pawl_status schedules_run(runtime *rt, const char *name, const pawl_bytes *payload, const char *by, pawl_id *id, pawl_error *err);
+pawl_status schedules_get(runtime *rt, const char *name, int upcoming, pawl_schedule_info **out, pawl_error *err);
+pawl_status schedules_list(runtime *rt, const pawl_schedule_filter *filter, pawl_schedules **out, pawl_error *err);
+pawl_status schedules_preview(runtime *rt, const pawl_schedule *s, int64_t from_us, int64_t *times_us, size_t n, size_t *count,
+                              pawl_error *err);
+
 /* limits.c */
 pawl_status limits_check(const pawl_rate *rate, const char *type, pawl_error *err);
 pawl_status limits_kept(const runtime *rt, pawl_error *err); /* UNSUPPORTED: not by this store */
@@ -383,6 +402,16 @@ pawl_status valid_content(pawl_bytes bytes, const char *content_type, const char
 
 /* ---- looking ------------------------------------------------------------------------------------------------------------- */
 
+typedef struct answer { /* what is handed out lies in its arena */
+    pawl_allocator allocator;
+    pawl_arena *arena;
+} answer;
+
+pawl_status look_ask(runtime *rt, pawl_query *query, answer **out, pawl_error *err);
+pawl_status look_give(answer *a, const void *value, size_t size, void *out,
+                      pawl_error *err); /* *out is the caller's, and so is a */
+answer *look_answer(runtime *rt);       /* an empty one; NULL: no memory */
+void look_drop(answer *a);              /* NULL is fine */
 pawl_status look_get(runtime *rt, pawl_id id, pawl_info **out, pawl_error *err);
 pawl_status look_list(runtime *rt, const pawl_filter *filter, pawl_page **out, pawl_error *err);
 pawl_status look_trail(runtime *rt, pawl_id id, pawl_trail **out, pawl_error *err);
@@ -451,6 +480,8 @@ struct runtime {
     bool direct; /* calls of the store are made within a step */
     core *core;  /* driver's */
 
+    pthread_mutex_t zones_lock;
+    struct zone_entry *zones;    /* read so far */
     pthread_mutex_t config_lock; /* handlers, until `frozen` */
     map handlers;
     handler_def *handlers_list;

@@ -31,12 +31,13 @@ static void init_pools(mem *m)
     pool_init(&m->keys, sizeof(mem_key));
     pool_init(&m->levels, sizeof(mem_level));
     pool_init(&m->holds, sizeof(mem_hold));
+    mem_schedules_init(m);
 }
 
 static void init_maps(mem *m)
 {
-    map *maps[] = {&m->live,   &m->queues,  &m->kinds,  &m->by_key, &m->nodes,      &m->receipts,
-                   &m->limits, &m->budgets, &m->bounds, &m->spots,  &m->held_places};
+    map *maps[] = {&m->live,    &m->queues, &m->kinds, &m->by_key,      &m->nodes,     &m->receipts,      &m->limits,
+                   &m->budgets, &m->bounds, &m->spots, &m->held_places, &m->followers, &m->by_occurrence, &m->open};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_init(maps[i], &m->allocator);
 }
 
@@ -110,6 +111,7 @@ static void mem_free(mem *m)
     free_queues(m);
     mem_budgets_done(m);
     mem_places_done(m);
+    mem_schedules_done(m);
     map *maps[] = {&m->live, &m->queues, &m->kinds, &m->by_key, &m->nodes, &m->receipts};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_done(maps[i]);
     mem_pool *pools[] = {&m->tasks, &m->attempts, &m->rows, &m->keys, &m->levels, &m->holds};
@@ -392,6 +394,7 @@ const pawl_store_type store_memory_type = {
     .durable = false,
     .limits = true,
     .places = true,
+    .schedules = true,
     .lanes = 1,
     .open = memory_open,
     .close = memory_close,

@@ -10,6 +10,7 @@
  *   memory_budget.c   rate limits and their budgets
  *   memory_place.c    concurrency limits: who holds places, who is blocked
  *   memory_share.c    queues whose tenants take turns; looking at both
+ *   memory_schedule.c schedules and their occurrences
  *   memory_sweep.c    retention
  *   memory_read.c     get, list, trail, nodes
  *   memory_stats.c    rollups and the numbers made of them
@@ -58,6 +59,8 @@
 
 typedef struct mem mem;
 typedef struct mem_task mem_task;
+typedef struct mem_schedule mem_schedule;
+typedef struct mem_definition mem_definition;
 
 typedef struct mem_pool {
     size_t size; /* of a block */
@@ -313,10 +316,14 @@ struct mem {
     int bounding; /* BOUNDs in the batch under way: no lease is granted at birth */
     int last_kind;
     int64_t limits_version;
-    mem_level *latest;            /* the level asked for last */
-    body_moves moves;             /* of one call: none between calls */
-    const pawl_body *latest_body; /* while a batch is prepared: the body it was asked for */
-    uint64_t claims;              /* wants looked at so far */
+    mem_pool occurrences;
+    tree schedules, looks;
+    map followers, by_occurrence, open; /* of schedules; see memory_schedule.c */
+    bool schedules_changed;             /* by the call under way */
+    mem_level *latest;                  /* the level asked for last */
+    body_moves moves;                   /* of one call: none between calls */
+    const pawl_body *latest_body;       /* while a batch is prepared: the body it was asked for */
+    uint64_t claims;                    /* wants looked at so far */
     int64_t last_node;
     pawl_id last_id; /* drawn by the store */
     mem_number numbers[ID_NUMBER_MAX + 1];
@@ -352,7 +359,14 @@ static inline int64_t mem_add(int64_t a, int64_t b) /* b >= 0; stays at the end 
     return a > INT64_MAX - b ? INT64_MAX : a + b;
 }
 static inline bool mem_live(const mem_task *t) { return !pawl_state_terminal((pawl_state)t->state); }
-static inline int mem_spawns(const pawl_op *op) { return op->kind == PAWL_OP_FINISH ? op->u.finish.spawns_count : 0; }
+static inline int mem_spawns(const pawl_op *op) /* inserts that come along with it */
+{
+    return op->kind == PAWL_OP_FINISH ? op->u.finish.spawns_count : op->kind == PAWL_OP_STEP ? op->u.step->tasks_count : 0;
+}
+static inline pawl_op *mem_spawn(const pawl_op *op, int i)
+{
+    return op->kind == PAWL_OP_FINISH ? &op->u.finish.spawns[i] : &op->u.step->tasks[i];
+}
 static inline int64_t queue_depth(const mem_queue *q) { return q->waiting + q->pending + q->leased; }
 
 /* memory.c */
@@ -461,6 +475,8 @@ typedef struct mem_prep { /* what one operation brings along; what is not used i
     mem_bound *bound;
     mem_share *share;
     char *text;
+    mem_schedule *schedule;
+    mem_definition *definition;
 } mem_prep;
 
 int mem_prep_count(const pawl_batch *batch); /* operations, spawns included */
@@ -511,6 +527,23 @@ mem_share *mem_share_get(mem *m, mem_queue *q, const char *tenant); /* makes it;
 pawl_op_result mem_share_put(mem *m, mem_queue *q, mem_share *s, const pawl_op *op);
 void mem_shares_done(mem *m, mem_queue *q);
 pawl_status mem_places(mem *m, const pawl_query *query, pawl_arena *arena, pawl_places **out);
+
+/* memory_schedule.c */
+void mem_schedules_init(mem *m);
+void mem_schedules_done(mem *m);
+mem_schedule *mem_schedule_new(mem *m, const char *name);                 /* NULL: no memory */
+mem_definition *mem_definition_new(mem *m, const pawl_schedule_row *row); /* NULL: no memory */
+pawl_op_result mem_schedule_put(mem *m, const pawl_schedule_put *put, mem_prep *p, int64_t now_us);
+mem_schedule *mem_schedule_find(const mem *m, const char *name);
+bool mem_schedule_is(const mem_schedule *s, int64_t version);
+int64_t mem_schedule_due(const mem *m);                 /* 0: none */
+int mem_schedule_followers(const mem *m, pawl_id task); /* whom its success would be told */
+void mem_schedule_ended(mem *m, const mem_task *t, int64_t now_us);
+void mem_skip(mem *m, mem_schedule *s, const pawl_fate *fate, int64_t now_us);
+pawl_op_result mem_schedule_admit(mem *m, mem_schedule *s, const pawl_step *step, const pawl_fate *fate, int64_t now_us);
+void mem_opened(mem *m, mem_schedule *s, const pawl_fate *fate, pawl_id task, int64_t now_us);
+void mem_stepped(mem *m, mem_schedule *s, const pawl_step *step, char *reason);
+pawl_status mem_schedules_read(const mem *m, pawl_query *query, int64_t now_us, pawl_arena *arena);
 
 /* memory_sweep.c */
 void mem_trim(mem *m); /* history that is too long */

@@ -508,6 +508,45 @@ static void set_bound(change *c, pawl_op *op, mem_prep *p)
     if (op->result != PAWL_OP_EXISTING) log_operator(c, p);
 }
 
+/* ---- schedules --------------------------------------------------------------------------------------------------- */
+
+static void put_schedule(change *c, pawl_op *op, mem_prep *p)
+{
+    op->result = mem_schedule_put(c->m, op->u.schedule, p, c->now_us);
+    if (op->result == PAWL_OP_DONE || op->result == PAWL_OP_UPDATED) log_operator(c, p);
+}
+
+static bool tasks_refused(const pawl_op *op, const mem_prep *preps)
+{
+    for (int i = 0; i < op->u.step->tasks_count; i++)
+        if (!preps[i].body) return true;
+    return false;
+}
+
+static void step(change *c, pawl_op *op, mem_prep *p)
+{
+    const pawl_step *step = op->u.step;
+    mem_schedule *s = mem_schedule_find(c->m, step->name);
+    bool current = s && (mem_schedule_is(s, step->version) || CANARY(VERSION_IGNORED));
+    op->result = !s ? PAWL_OP_NOT_FOUND : !current ? PAWL_OP_STALE : tasks_refused(op, p + 1) ? PAWL_OP_REFUSED : PAWL_OP_DONE;
+    if (op->result != PAWL_OP_DONE) return;
+    log_operator(c, p);
+    for (int i = 0, task = 0; i < step->fates_count; i++) {
+        const pawl_fate *fate = &step->fates[i];
+        if (!fate->fires) {
+            mem_skip(c->m, s, fate, c->now_us);
+            continue;
+        }
+        pawl_op *insert = &step->tasks[task];
+        mem_prep *prep = &p[1 + task++];
+        insert->result = mem_schedule_admit(c->m, s, step, fate, c->now_us);
+        if (insert->result != PAWL_OP_DONE) continue;
+        spawn(c, insert, prep);
+        mem_opened(c->m, s, fate, insert->out_id, c->now_us);
+    }
+    mem_stepped(c->m, s, step, TAKE(p->text));
+}
+
 /* ---- the batch --------------------------------------------------------------------------------------------------- */
 
 static void clear(pawl_op *op)
@@ -515,7 +554,7 @@ static void clear(pawl_op *op)
     op->result = PAWL_OP_NONE;
     op->out_id = op->out_fence = op->out_run_at_us = op->out_until_us = op->out_epoch = 0;
     op->out_state = PAWL_STATE_NONE;
-    for (int i = 0; i < mem_spawns(op); i++) clear(&op->u.finish.spawns[i]);
+    for (int i = 0; i < mem_spawns(op); i++) clear(mem_spawn(op, i));
 }
 
 static void carry_out(change *c, int i, mem_prep *p)
@@ -542,6 +581,8 @@ static void carry_out(change *c, int i, mem_prep *p)
     case PAWL_OP_RESERVE: reserve(c, op, p); break;
     case PAWL_OP_LIMIT: set_limit(c, op, p); break;
     case PAWL_OP_BOUND: set_bound(c, op, p); break;
+    case PAWL_OP_SCHEDULE: put_schedule(c, op, p); break;
+    case PAWL_OP_STEP: step(c, op, p); break;
     }
 }
 
@@ -565,8 +606,10 @@ static pawl_status apply(mem_handle *h, pawl_batch *batch, pawl_arena *arena, pa
         return mem_no_memory(err);
     }
     batch->store_now_us = c.now_us;
+    m->schedules_changed = false;
     commit(&c, preps);
     batch->unblocked = mem_places_offer(m);
+    batch->schedules = m->schedules_changed;
     if (receipt) mem_receipt_write(receipt, batch);
     if (c.granted) mem_node_beat(c.node, mem_boot(&h->base));
     mem_unprepare(m, preps, count);

@@ -124,6 +124,14 @@ static bool want_places(mem *m, const mem_prep *preps, size_t count)
     return pool_reserve(&m->holds, &m->allocator, holds + m->spots.count);
 }
 
+static bool want_schedule(mem *m, const pawl_op *op, mem_prep *p)
+{
+    const pawl_schedule_row *row = op->u.schedule->row;
+    if (op->u.schedule->drop) return true;
+    if (row->reason && !(p->text = alloc_str(&m->allocator, row->reason))) return false;
+    return (p->schedule = mem_schedule_new(m, row->name)) && (p->definition = mem_definition_new(m, row));
+}
+
 static bool prepare_op(mem *m, const pawl_op *op, mem_prep *p, int64_t now_us)
 {
     switch (op->kind) {
@@ -142,6 +150,10 @@ static bool prepare_op(mem *m, const pawl_op *op, mem_prep *p, int64_t now_us)
     case PAWL_OP_CANCEL: return want_operator(m, op, NULL, now_us, p);
     case PAWL_OP_RETRY: return want_retry(m, op, p) && want_operator(m, op, NULL, now_us, p);
     case PAWL_OP_ACK: return want_resolution(m, op->by, op->u.ack.note, p) && want_operator(m, op, op->u.ack.note, now_us, p);
+    case PAWL_OP_SCHEDULE: return want_schedule(m, op, p) && want_operator(m, op, op->u.schedule->row->name, now_us, p);
+    case PAWL_OP_STEP:
+        if (op->u.step->reason && !(p->text = alloc_str(&m->allocator, op->u.step->reason))) return false;
+        return want_operator(m, op, op->u.step->name, now_us, p);
     case PAWL_OP_QUEUE:
         return (p->queue = mem_queue_get(m, op->u.queue.queue)) && want_operator(m, op, op->u.queue.queue, now_us, p);
     default: return true;
@@ -152,6 +164,18 @@ int mem_prep_count(const pawl_batch *batch)
 {
     int count = batch->count;
     for (int i = 0; i < batch->count; i++) count += mem_spawns(batch->ops[i]);
+    return count;
+}
+
+static size_t occurrences_of(const mem *m, const pawl_batch *batch)
+{
+    size_t count = 0;
+    for (int i = 0; i < batch->count; i++) {
+        const pawl_op *op = batch->ops[i];
+        if (op->kind == PAWL_OP_STEP) count += (size_t)op->u.step->fates_count;
+        else if (op->kind == PAWL_OP_FINISH && op->u.finish.to == PAWL_SUCCEEDED && m->open.count > 0)
+            count += (size_t)mem_schedule_followers(m, op->id);
+    }
     return count;
 }
 
@@ -169,12 +193,14 @@ static bool prepare(mem *m, const pawl_batch *batch, mem_prep *preps, int64_t no
     m->latest_body = NULL; /* that of the last batch may be gone */
     m->bounding = 0;
     if (!reserve(m, mem_prep_count(batch), now_us)) return false;
+    size_t occurrences = occurrences_of(m, batch);
+    if (occurrences > 0 && !pool_reserve(&m->occurrences, &m->allocator, occurrences)) return false;
     mem_prep *p = preps;
     for (int i = 0; i < batch->count; i++) {
         const pawl_op *op = batch->ops[i];
         if (!prepare_op(m, op, p++, now_us)) return false;
         for (int k = 0; k < mem_spawns(op); k++)
-            if (!prepare_op(m, &op->u.finish.spawns[k], p++, now_us)) return false;
+            if (!prepare_op(m, mem_spawn(op, k), p++, now_us)) return false;
     }
     return want_places(m, preps, (size_t)(p - preps));
 }
@@ -197,5 +223,7 @@ void mem_unprepare(mem *m, mem_prep *preps, int count)
         alloc_free(a, p->resolution);
         alloc_free(a, p->operator);
         alloc_free(a, p->text);
+        alloc_free(a, p->schedule);
+        alloc_free(a, p->definition);
     }
 }

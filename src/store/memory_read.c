@@ -421,6 +421,9 @@ static pawl_status ask(pawl_store *store, mem *m, pawl_query *query, pawl_arena 
     case PAWL_QUERY_LIMITS: return mem_limits(m, query, mem_now(store), arena, &query->limits);
     case PAWL_QUERY_ACTS: return get_acts(m, query, arena);
     case PAWL_QUERY_PLACES: return mem_places(m, query, arena, &query->places);
+    case PAWL_QUERY_DUE:
+    case PAWL_QUERY_SCHEDULE:
+    case PAWL_QUERY_SCHEDULES: return mem_schedules_read(m, query, mem_now(store), arena);
     case PAWL_QUERY_SETTINGS: query->text = "store=memory durable=no"; return PAWL_OK;
     default: break;
     }
@@ -440,6 +443,8 @@ pawl_status memory_read(pawl_store *store, pawl_query *query, pawl_arena *arena,
     mem_exit(m);
     if (status == PAWL_NO_MEMORY) return mem_no_memory(err);
     if (status == PAWL_INVALID) return err_set(err, status, "the cursor is none that a page of limits ended with");
+    if (status == PAWL_NOT_FOUND && query->kind == PAWL_QUERY_SCHEDULE)
+        return err_set(err, PAWL_NOT_FOUND, "there is no schedule '%s'", query->name);
     if (status == PAWL_NOT_FOUND) {
         char id[PAWL_ID_TEXT];
         pawl_id_format(query->id, id);

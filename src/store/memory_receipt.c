@@ -41,7 +41,7 @@ void mem_receipt_write(mem_receipt *r, const pawl_batch *batch)
     for (int i = 0; i < batch->count; i++) {
         const pawl_op *op = batch->ops[i];
         to = put_result(to, op);
-        for (int k = 0; k < mem_spawns(op); k++) to = put_result(to, &op->u.finish.spawns[k]);
+        for (int k = 0; k < mem_spawns(op); k++) to = put_result(to, mem_spawn(op, k));
     }
     r->count = (int)(to - r->results);
     r->number = batch->number;
@@ -71,9 +71,10 @@ static void recall_all(const mem_receipt *r, pawl_batch *batch)
     for (int i = 0; i < batch->count; i++) {
         pawl_op *op = batch->ops[i];
         from = recall(from, op, r->store_now_us);
-        for (int k = 0; k < mem_spawns(op); k++) from = recall(from, &op->u.finish.spawns[k], r->store_now_us);
+        for (int k = 0; k < mem_spawns(op); k++) from = recall(from, mem_spawn(op, k), r->store_now_us);
     }
     batch->store_now_us = r->store_now_us;
+    batch->schedules = true;
 }
 
 /* *done: it was applied before, and its results are answered. A node that is long forgotten may come with any number. */

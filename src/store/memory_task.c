@@ -260,6 +260,7 @@ void mem_arrive(mem *m, mem_task *t, task_why why, const mem_note *note)
     if (m->bounds_in_force + t->placed > 0 && from == PAWL_PENDING && to != PAWL_LEASED) mem_places_withdraw(m, t);
     if (to == PAWL_PENDING) wait_again(m, t);
     if (!mem_live(t)) end(m, t, note->now_us);
+    if (!mem_live(t) && m->open.count > 0) mem_schedule_ended(m, t, note->now_us);
     mem_place(m, t);
 }
 

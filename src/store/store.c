@@ -52,6 +52,13 @@ void store_close(pawl_store *store)
     if (store) store->type->close(store);
 }
 
+static pawl_status due(pawl_store *store, core_call *call)
+{
+    pawl_query query = {.kind = PAWL_QUERY_DUE, .due = &call->u.due};
+    if (!store->type->schedules) return PAWL_OK;
+    return store->type->read(store, &query, call->arena, &call->err);
+}
+
 static pawl_status make(pawl_store *store, core_call *call)
 {
     const pawl_store_type *type = store->type;
@@ -66,6 +73,7 @@ static pawl_status make(pawl_store *store, core_call *call)
         return type->held(store, call->u.held.node, &call->u.held.leases, &call->u.held.count, call->arena, &call->err);
     case CORE_RESCUE: return type->rescue(store, &call->u.rescue, &call->err);
     case CORE_SWEEP: return type->sweep(store, &call->u.sweep, &call->err);
+    case CORE_DUE: return due(store, call);
     default: return err_set(&call->err, PAWL_INTERNAL, "there is no call %d to a store", (int)call->kind);
     }
 }
@@ -143,6 +151,7 @@ void store_wrap(pawl_store_type *type, const pawl_store_type *inner)
     type->durable = inner->durable;
     type->limits = inner->limits;
     type->places = inner->places;
+    type->schedules = inner->schedules;
     type->lanes = inner->lanes;
     type->open = inner->open;
     type->schema = inner->schema;

@@ -8,7 +8,7 @@
 static const contract_case *const lists[] = {
     insert_cases, key_cases,     holder_cases, spawn_cases, people_cases, receipt_cases, claim_cases, news_cases,
     rescue_cases, suspect_cases, id_cases,     node_cases,  sweep_cases,  list_cases,    read_cases,  stats_cases,
-    audit_cases,  watch_cases,   memory_cases, fault_cases, move_cases,   rate_cases,    place_cases,
+    audit_cases,  watch_cases,   memory_cases, fault_cases, move_cases,   rate_cases,    place_cases, schedule_cases,
 };
 
 static const store_kind *kind;
@@ -21,6 +21,7 @@ static bool begins(const char *name, const char *with) { return strncmp(name, wi
 static bool kept(const pawl_store_type *type, const char *name)
 {
     if (begins(name, "rate:")) return type->limits;
+    if (begins(name, "schedule:")) return type->schedules;
     return !(begins(name, "place:") || begins(name, "order:") || begins(name, "turns:")) || type->places;
 }
 
@@ -31,7 +32,7 @@ static void run_case(void **state)
     assert_non_null(w);
     world_open(w, kind);
     if (kept(w->a->type, c->name)) c->run(w);
-    else print_message("this store keeps no such limits: not run\n");
+    else print_message("this store keeps nothing of the kind: not run\n");
     world_close(w);
     free(w);
 }

@@ -104,6 +104,11 @@ def inline_test():
     expect(run(), ["3 tests passed"])
 
 
+def schedules():
+    days = [f"day {day}, 08:00 UTC: {what}" for day in (0, 1, 4) for what in ("report", "mail")]
+    expect(run(), days + ["app.report: at 09:00 on Monday to Friday; fired 3 times"])
+
+
 def event_loop():
     expect(sorted(run()), ["order 1 created", "order 2 created", "order 3 created"] +
            3 * ["order.pack started"] + 3 * ["order.pack succeeded"])

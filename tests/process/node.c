@@ -4,6 +4,7 @@
  * store, starts unless serve=0, says `started`, and then does what it is told on standard input, a command per line:
  *
  *     dispatch TYPE [DELAY_MS]      foreign TYPE [DELAY_MS]      paced RATE_KEY COUNT      drain SECONDS      dump
+ *     schedules COUNT               occurrences COUNT
  *
  * At the end of the input it stops as a good program does. Its exit status is that of pawl_close.
  */
@@ -63,6 +64,8 @@ static void obey(node *n, const char *line)
     else if (!strcmp(word, "foreign")) send_foreign(n, type, number * PAWL_MILLISECOND);
     else if (!strcmp(word, "paced")) send_paced(n, type, number);
     else if (!strcmp(word, "dump")) look_dump(n);
+    else if (!strcmp(word, "schedules")) recur_put(n, atoi(type));
+    else if (!strcmp(word, "occurrences")) recur_tell(n, atoi(type));
     else usage(line);
 }
 

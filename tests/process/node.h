@@ -15,6 +15,7 @@
  *     told     id fence reason             the run saw that it should stop
  *     lease_lost, released, rescued        told by events: id fence
  *     started (with its wall clock), drained, undrained, dumped           answers to commands
+ *     put, made, schedule, told_schedules           of schedules: see recur.c
  *     task     id token state ...          what the store says of a task, by the command `dump`
  */
 #ifndef PROCESS_NODE_H
@@ -58,6 +59,10 @@ void send_foreign(node *n, const char *type, int64_t delay_us); /* inside a tran
 /* load.c */
 bool load_start(node *n);
 void load_stop(void);
+
+/* recur.c */
+void recur_put(node *n, int count);  /* schedules of one second each */
+void recur_tell(node *n, int count); /* what became of them: `made`, `schedule`, `told_schedules` */
 
 /* look.c */
 void look_drain(node *n, int limit_s); /* waits until nothing is live: `drained`, or `undrained` */

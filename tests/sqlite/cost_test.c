@@ -216,7 +216,7 @@ static void a_list_of_an_hour_costs_what_the_hour_holds(void **state)
 static int place_runs(pawl_store *store)
 {
     int sum = 0;
-    for (int i = SQL_bound_get; i < SQL_lane_next; i++) {
+    for (int i = SQL_bound_get; i <= SQL_live_blocked; i++) {
         sqlite3_stmt *st = inside(store)->writer.stmts[i];
         if (st) sum += sqlite3_stmt_status(st, SQLITE_STMTSTATUS_RUN, 1);
     }

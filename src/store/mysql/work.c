@@ -245,7 +245,9 @@ static bool apply_op(work *w, int at)
     case PAWL_OP_ACK: my_apply_ack(w, o->op); break;
     case PAWL_OP_QUEUE: my_apply_queue(w, o); break;
     case PAWL_OP_RESERVE: break; /* before the others */
-    case PAWL_OP_BOUND: break;   /* refused by flat.c */
+    case PAWL_OP_BOUND:
+    case PAWL_OP_SCHEDULE:
+    case PAWL_OP_STEP: break; /* refused by flat.c */
     case PAWL_OP_LIMIT: my_apply_limit(w, o); break;
     }
     return true;

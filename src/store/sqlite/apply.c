@@ -48,13 +48,14 @@ static void forget_answers(pawl_op *op)
     op->out_id = op->out_fence = op->out_run_at_us = op->out_until_us = op->out_epoch = 0;
     op->out_state = PAWL_STATE_NONE;
     for (int i = 0; op->kind == PAWL_OP_FINISH && i < op->u.finish.spawns_count; i++) forget_answers(&op->u.finish.spawns[i]);
+    for (int i = 0; op->kind == PAWL_OP_STEP && i < op->u.step->tasks_count; i++) forget_answers(&op->u.step->tasks[i]);
 }
 
 /* What must not happen to a store whose tasks may have been copied already. */
 static bool comes_or_goes(pawl_op_kind kind)
 {
     return kind == PAWL_OP_INSERT || kind == PAWL_OP_CANCEL || kind == PAWL_OP_RETRY || kind == PAWL_OP_ACK ||
-           kind == PAWL_OP_QUEUE || kind == PAWL_OP_LIMIT;
+           kind == PAWL_OP_QUEUE || kind == PAWL_OP_LIMIT || kind == PAWL_OP_SCHEDULE || kind == PAWL_OP_STEP;
 }
 
 void apply_op(tx *t, pawl_op *op)
@@ -76,6 +77,8 @@ void apply_op(tx *t, pawl_op *op)
     case PAWL_OP_RESERVE: apply_reserve(t, op); break;
     case PAWL_OP_LIMIT: apply_limit(t, op); break;
     case PAWL_OP_BOUND: apply_bound(t, op); break;
+    case PAWL_OP_SCHEDULE: apply_schedule(t, op); break;
+    case PAWL_OP_STEP: apply_step(t, op); break;
     }
 }
 
@@ -118,12 +121,16 @@ static pawl_status attempt(sqlite_store *s, pawl_batch *batch, pawl_arena *arena
     batch->store_now_us = t.now_us;
     batch->node_dead = batch->node != 0 && !t.alive;
     switch (receipt_find(&t, batch)) {
-    case SEEN_BEFORE: batch->unblocked = t.bounded; return tx_abort(&t, what, err);
+    case SEEN_BEFORE:
+        batch->unblocked = t.bounded;
+        batch->schedules = true;
+        return tx_abort(&t, what, err);
     case SEEN_ODD: return odd_receipt(&t, batch, err);
     case SEEN_NEW: break;
     }
     int failed = apply_all(&t, batch, arena);
     if (failed >= 0 && conn_refused(t.c)) *culprit = failed;
+    batch->schedules = t.schedules;
     receipt_store(&t, batch);
     status = t.c->rc ? tx_abort(&t, what, err) : tx_commit(&t, what, concerns_others(batch), err);
     batch->unblocked = t.unblocked;

@@ -86,6 +86,8 @@ typedef struct tx {
     bool unblocked;       /* tasks were unblocked */
     struct spot *spots;   /* read so far; see place.c */
     struct kind *kinds;
+    int occurrences; /* 1: some task of a schedule is unfinished, -1: none is, 0: not looked yet */
+    bool schedules;  /* something of a schedule changed */
 } tx;
 
 pawl_status tx_begin(sqlite_store *s, tx *t, const char *what, pawl_error *err); /* after OK: commit or abort follows */
@@ -173,7 +175,11 @@ void apply_ack(tx *t, pawl_op *op);
 void apply_queue(tx *t, pawl_op *op);
 void apply_reserve(tx *t, pawl_op *op);
 void apply_limit(tx *t, pawl_op *op);
-void quota_flush(tx *t); /* writes the quotas that changed; part of tx_flush */
+void apply_schedule(tx *t, pawl_op *op);
+void apply_step(tx *t, pawl_op *op);
+void schedule_ended(tx *t, pawl_id task, pawl_state to, bool started); /* part of end_put */
+int64_t schedule_due(tx *t);                                           /* the earliest look_us; 0: none */
+void quota_flush(tx *t);                                               /* writes the quotas that changed; part of tx_flush */
 void quota_forget(tx *t);
 void quota_load_limits(tx *t, const pawl_dump *d); /* quota_past.c */
 void quota_load_budgets(tx *t, const pawl_dump *d);

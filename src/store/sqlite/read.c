@@ -150,6 +150,11 @@ static bool answer(reading *r, pawl_query *query, pawl_status *status, pawl_erro
     case PAWL_QUERY_PLACES:
         if (!places_read(r, query)) *status = err_set(err, PAWL_INVALID, "the cursor is none that a page of limits ended with");
         return true;
+    case PAWL_QUERY_DUE:
+    case PAWL_QUERY_SCHEDULE:
+    case PAWL_QUERY_SCHEDULES:
+        if (!schedules_read(r, query)) *status = err_set(err, PAWL_NOT_FOUND, "there is no schedule '%s'", query->name);
+        return true;
     case PAWL_QUERY_LIMITS:
         if (!limits_read(r, query)) *status = err_set(err, PAWL_INVALID, "the cursor is none that a page of limits ended with");
         return true;

@@ -1,6 +1,6 @@
 /* The results of a batch as bytes. A batch that comes again is answered from them.
  *
- * First the store's time, then for each operation, spawns right behind their FINISH:
+ * First the store's time, then for each operation, spawns right behind their FINISH, tasks behind their STEP:
  *
  *   byte     result in the low four bits; bits 4 to 7 say which of the following are there
  *   varint   16: out_id, if it is not the operation's own id
@@ -32,6 +32,7 @@ static void write_op(buf *out, const pawl_op *op, int64_t now_us)
     buf_add(out, bytes, n);
     for (int i = 0; op->kind == PAWL_OP_FINISH && i < op->u.finish.spawns_count; i++)
         write_op(out, &op->u.finish.spawns[i], now_us);
+    for (int i = 0; op->kind == PAWL_OP_STEP && i < op->u.step->tasks_count; i++) write_op(out, &op->u.step->tasks[i], now_us);
 }
 
 bool receipt_write(buf *out, const pawl_batch *batch)
@@ -84,6 +85,8 @@ static bool read_op(pawl_bytes *in, pawl_op *op, int64_t now_us)
     }
     for (int i = 0; op->kind == PAWL_OP_FINISH && i < op->u.finish.spawns_count; i++)
         if (!read_op(in, &op->u.finish.spawns[i], now_us)) return false;
+    for (int i = 0; op->kind == PAWL_OP_STEP && i < op->u.step->tasks_count; i++)
+        if (!read_op(in, &op->u.step->tasks[i], now_us)) return false;
     return true;
 }
 

@@ -17,6 +17,11 @@
     X(live_block) X(blocked_first) X(blocked_lane) X(blocked_tenant) X(blocked_of_lane) X(leases_bounded) X(body_rate_key) \
     X(body_tenant) X(turn_get) X(turn_put) X(turn_tag) X(shared_priority) X(shared_tenant) X(shared_lane) X(shared_due) \
     X(shared_future) X(shared_count) X(places_list) X(blocked_count) X(place_oldest) X(live_blocked) \
+    /* schedule.sql */ \
+    X(schedule_get) X(schedule_of) X(schedule_add) X(schedule_replace) X(schedule_body_put) X(schedule_step) X(schedule_count) \
+    X(schedule_version) X(schedule_stir) X(schedule_drop) X(schedule_body_drop) X(schedule_first) X(schedule_follow) \
+    X(schedule_followed) X(occurrence_any) X(occurrence_of) X(occurrence_get) X(occurrence_put) X(occurrence_end) \
+    X(occurrence_trim) X(occurrence_drop) X(schedules_due) X(schedules_list) X(occurrences_waiting) X(occurrences_list) \
     /* claim.sql */ \
     X(lane_next) X(lane_due) X(lane_future) X(lane_count) \
     /* move.sql */ \

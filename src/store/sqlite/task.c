@@ -247,6 +247,7 @@ void end_put(tx *t, const task_row *row, const task_end *end)
     query_run(&q);
     if (t->bounded) places_end(t, row);
     count_end(t, row, end->to, run, ran);
+    schedule_ended(t, row->id, end->to, row->runs + ran > 0);
 }
 
 void end_keep_progress(tx *t, const task_row *row, pawl_state to)
