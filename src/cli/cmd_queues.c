@@ -13,21 +13,6 @@ const char help_pause[] =
 const char help_resume[] = "Examples\n"
                            "  pawl queues resume mail\n";
 
-static void queue_json(json_writer *w, const pawl_queue_info *q)
-{
-    jsonw_object(w);
-    json_text(w, "name", q->name);
-    json_truth(w, "paused", q->paused);
-    json_truth(w, "served", q->served);
-    json_number(w, "waiting", q->waiting);
-    json_number(w, "pending", q->pending);
-    json_number(w, "leased", q->leased);
-    json_number(w, "failed", q->failed);
-    json_number(w, "due", q->due);
-    json_instant(w, "oldest_due_at", q->oldest_due_us);
-    jsonw_end_object(w);
-}
-
 static int print_json(const cli *c, const pawl_stats *stats)
 {
     answer a;
