@@ -1,9 +1,8 @@
 /* http: a listener for HTTP/1.1 that has never heard of tasks.
  *
  * Sockets come in, requests that passed the gate (gate.h) go to one handler, answers go out. Everything a stranger can send is
- * bounded: line, head, body, number of connections, and, by absolute deadlines, time. Threads: one that accepts and cuts off who is too
- * late (server.c), and the library's, on which the handler is called. The handler must not block: it answers at once, or holds the
- * request and answers from any thread later.
+ * bounded: line, head, body, number of connections, and, by absolute deadlines, time. The handler is called on the listener's threads
+ * (server.c) and must not block: it answers at once, or holds the request and answers from any thread later.
  */
 #ifndef HTTP_HTTP_H
 #define HTTP_HTTP_H
@@ -45,7 +44,7 @@ typedef struct http_plan {
     size_t (*data)(void *ctx, http_request *r, const char *data, size_t n);
 } http_plan;
 
-/* All are called on a thread of the library. */
+/* All are called on a thread of the listener. */
 typedef struct http_handler {
     void (*head)(void *ctx, http_request *r, http_plan *plan); /* the head is there; an answer now refuses the body */
     void (*run)(void *ctx, http_request *r);                   /* the body is there: answer, stream or hold */

@@ -15,6 +15,7 @@
 typedef struct http_conn {
     list link;
     http_server *server;
+    struct http_lane *lane;
     int fd;
     http_peer peer;
     bool late;                   /* cut off */
@@ -23,14 +24,23 @@ typedef struct http_conn {
     char peer_text[48];
 } http_conn;
 
+/* A thread with its connections. */
+typedef struct http_lane {
+    http_server *server;
+    struct MHD_Daemon *daemon;
+    pthread_t thread;
+    bool runs;
+    int wake_fd;
+    atomic_bool woken; /* since it last ran: once is enough */
+    bool watch;        /* the first lane: somebody may become late */
+    int64_t looked_us;
+} http_lane;
+
 struct http_server {
     http_options options;
     int *sockets;
-    struct MHD_Daemon *daemon;
-    pthread_t door; /* accepts, and cuts off who is late */
-    bool door_open;
-    int wake_fd;
-    atomic_bool quiet, stopping;
+    http_lane *lanes;
+    atomic_bool quiet, stopping, stopped;
     pthread_mutex_t lock; /* of conns */
     list conns;
     int conns_count;
@@ -60,7 +70,9 @@ struct http_request {
     http_plan plan;
     buf body;
     size_t discarded;
-    bool too_large, held, close_after;
+    bool too_large, close_after;
+    bool held;      /* by the handler, until it answers: belongs to whoever holds it */
+    bool suspended; /* since the library's last call: its thread's */
     void *user;
 
     /* The answer. */
@@ -76,6 +88,7 @@ struct http_request {
 int64_t http_now_us(void);
 void conn_deadline(http_conn *conn, int64_t after_us); /* from now; negative: none */
 
+void wake_lane(http_lane *lane);
 void busy_enter(http_server *s);
 void busy_leave(http_server *s);
 
@@ -83,9 +96,9 @@ void busy_leave(http_server *s);
 int target_parse(http_request *r, const char **why);
 
 /* request.c: the library's callbacks. */
-void *request_begin(void *server, const char *uri, struct MHD_Connection *connection);
-enum MHD_Result request_access(void *server, struct MHD_Connection *connection, const char *url, const char *method,
+void *request_begin(void *lane, const char *uri, struct MHD_Connection *connection);
+enum MHD_Result request_access(void *lane, struct MHD_Connection *connection, const char *url, const char *method,
                                const char *version, const char *data, size_t *size, void **request);
-void request_done(void *server, struct MHD_Connection *connection, void **request, enum MHD_RequestTerminationCode why);
+void request_done(void *lane, struct MHD_Connection *connection, void **request, enum MHD_RequestTerminationCode why);
 
 #endif

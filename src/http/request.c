@@ -75,8 +75,10 @@ static void answered(http_request *r)
 {
     if (!r->held) return;
     http_server *s = r->conn->server;
+    http_lane *lane = r->conn->lane;
     r->held = false;
     MHD_resume_connection(r->connection);
+    wake_lane(lane);
     busy_leave(s);
 }
 
@@ -108,7 +110,7 @@ void http_stream(http_request *r, const char *content_type, http_stream_fn read)
 void http_hold(http_request *r)
 {
     CHECK(!r->held && !r->status);
-    r->held = true;
+    r->held = r->suspended = true;
     busy_enter(r->conn->server);
     conn_deadline(r->conn, -1);
     MHD_suspend_connection(r->connection);
@@ -122,7 +124,11 @@ void http_go_on(http_request *r)
 }
 
 void http_stream_wait(http_request *r) { MHD_suspend_connection(r->connection); }
-void http_stream_wake(http_request *r) { MHD_resume_connection(r->connection); }
+void http_stream_wake(http_request *r)
+{
+    MHD_resume_connection(r->connection);
+    wake_lane(r->conn->lane);
+}
 
 static ssize_t stream_read(void *request, uint64_t at, char *out, size_t most)
 {
@@ -251,19 +257,20 @@ static enum MHD_Result take_end(http_request *r)
 {
     const http_handler *handler = &r->conn->server->options.handler;
     if (r->status) return queue_answer(r); /* it was held, or refused on the way */
-    CHECK(r->state == REQUEST_BODY);
+    if (r->state != REQUEST_BODY) return MHD_YES;
     r->state = REQUEST_RUNS;
     if (r->too_large) too_large(r);
     else handler->run(handler->ctx, r);
-    CHECK(r->status || r->held);
-    return r->held ? MHD_YES : queue_answer(r);
+    if (r->suspended) return MHD_YES; /* perhaps it was answered meanwhile: we are called again */
+    CHECK(r->status);
+    return queue_answer(r);
 }
 
 /* ---- the library's calls ------------------------------------------------------------------------------------------------------ */
 
-void *request_begin(void *server, const char *uri, struct MHD_Connection *connection)
+void *request_begin(void *lane, const char *uri, struct MHD_Connection *connection)
 {
-    http_server *s = server;
+    http_server *s = ((http_lane *)lane)->server;
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     http_conn *conn = info ? info->socket_context : NULL;
     http_request *r = conn ? alloc_new(alloc_default(), sizeof *r) : NULL;
@@ -276,14 +283,15 @@ void *request_begin(void *server, const char *uri, struct MHD_Connection *connec
     return r;
 }
 
-enum MHD_Result request_access(void *server, struct MHD_Connection *connection, const char *url, const char *method,
+enum MHD_Result request_access(void *lane, struct MHD_Connection *connection, const char *url, const char *method,
                                const char *version, const char *data, size_t *size, void **request)
 {
-    http_server *s = server;
+    http_server *s = ((http_lane *)lane)->server;
     http_request *r = *request;
     enum MHD_Result result = MHD_NO;
     (void)connection, (void)url;
     busy_enter(s);
+    if (r) r->suspended = false;
     bool gone = !r || !r->target || (atomic_load(&s->stopping) && !r->status);
     if (gone) result = MHD_NO;
     else if (r->state == REQUEST_NEW) result = take_head(r, method, version);
@@ -293,9 +301,9 @@ enum MHD_Result request_access(void *server, struct MHD_Connection *connection, 
     return result;
 }
 
-void request_done(void *server, struct MHD_Connection *connection, void **request, enum MHD_RequestTerminationCode why)
+void request_done(void *lane, struct MHD_Connection *connection, void **request, enum MHD_RequestTerminationCode why)
 {
-    http_server *s = server;
+    http_server *s = ((http_lane *)lane)->server;
     http_request *r = *request;
     (void)connection, (void)why;
     if (!r) return;

@@ -1,10 +1,13 @@
-/* The door: accepts connections, gives them to the library, and cuts off who is late.
+/* Lanes: threads that accept connections, drive the library with them, and cut off who is late.
+ *
+ * Each lane has an instance of the library of its own, without a thread inside: the lane waits for the listening sockets and for the
+ * library's epoll descriptor, accepts, and lets it run. (The library's own loop waits a second time when exactly 128 connections are ready
+ * at once, and then answers none of them before something else happens.) A connection stays with its lane.
  *
  * A connection stands in the list from the library's "started" to its "closed", which it says before it closes the descriptor. So
  * shutting a late one down under the list's lock never hits a descriptor that was given to somebody else. The library then reads the end
- * of the connection and lets it go. Nothing is done to a request that is held or to a stream: they have no deadline.
- *
- * With nobody but streams there, the door sleeps without a timer.
+ * of the connection and lets it go. Nothing is done to a request that is held or to a stream: they have no deadline. The first lane looks
+ * once a second; with nobody but streams there, nobody has a timer.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -24,6 +27,7 @@
 #include <unistd.h>
 
 #define SOCKETS_MAX 16
+#define ACCEPT_AT_ONCE 64
 #define LOOK_MS 1000                  /* how exact deadlines are */
 #define CONNECTION_MEMORY (32u << 10) /* of the library: the head, and what the answer's head needs */
 #define DESCRIPTORS_SPARE 128         /* for stores, logs and the like */
@@ -38,6 +42,12 @@ int64_t http_now_us(void)
 void conn_deadline(http_conn *conn, int64_t after_us)
 {
     atomic_store_explicit(&conn->deadline_us, after_us < 0 ? INT64_MAX : http_now_us() + after_us, memory_order_relaxed);
+}
+
+void wake_lane(http_lane *lane)
+{
+    if (atomic_exchange(&lane->woken, true)) return;
+    if (eventfd_write(lane->wake_fd, 1)) errno = 0; /* it is awake */
 }
 
 /* ---- connections -------------------------------------------------------------------------------------------------------------- */
@@ -63,12 +73,14 @@ static void describe_peer(http_conn *conn)
     }
 }
 
-static void conn_started(http_server *s, struct MHD_Connection *connection, void **context)
+static void conn_started(http_lane *lane, struct MHD_Connection *connection, void **context)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     http_conn *conn = alloc_new(alloc_default(), sizeof *conn);
+    http_server *s = lane->server;
     if (!conn || !info) return;
     conn->server = s;
+    conn->lane = lane;
     conn->fd = info->connect_fd;
     describe_peer(conn);
     conn_deadline(conn, s->options.head_us);
@@ -89,13 +101,13 @@ static void conn_closed(http_server *s, void **context)
     *context = NULL;
 }
 
-static void conn_notify(void *server, struct MHD_Connection *connection, void **context, enum MHD_ConnectionNotificationCode code)
+static void conn_notify(void *lane, struct MHD_Connection *connection, void **context, enum MHD_ConnectionNotificationCode code)
 {
-    if (code == MHD_CONNECTION_NOTIFY_STARTED) conn_started(server, connection, context);
-    else conn_closed(server, context);
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) conn_started(lane, connection, context);
+    else conn_closed(((http_lane *)lane)->server, context);
 }
 
-/* ---- the door ----------------------------------------------------------------------------------------------------------------- */
+/* ---- lanes -------------------------------------------------------------------------------------------------------------------- */
 
 static void turn_away(int fd)
 {
@@ -109,8 +121,10 @@ static bool take_place(http_server *s)
 {
     pthread_mutex_lock(&s->lock);
     bool room = s->conns_count < s->options.connections_max;
+    bool first = s->conns_count == 0;
     s->conns_count += room;
     pthread_mutex_unlock(&s->lock);
+    if (first) wake_lane(&s->lanes[0]); /* there is somebody to watch */
     return room;
 }
 
@@ -121,33 +135,29 @@ static void leave_place(http_server *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void take_in(http_server *s, int fd)
+static void take_in(http_lane *lane, int fd, const struct sockaddr_storage *peer, socklen_t n)
 {
-    struct sockaddr_storage peer;
-    socklen_t n = sizeof peer;
     int on = 1;
-    if (getpeername(fd, (struct sockaddr *)&peer, &n)) {
-        close(fd);
-        return;
-    }
-    if (peer.ss_family != AF_UNIX) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (!take_place(s)) {
+    if (peer->ss_family != AF_UNIX) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (!take_place(lane->server)) {
         turn_away(fd);
-    } else if (MHD_add_connection(s->daemon, fd, (struct sockaddr *)&peer, n) != MHD_YES) { /* it has closed fd */
-        leave_place(s);
+    } else if (MHD_add_connection(lane->daemon, fd, (const struct sockaddr *)peer, n) != MHD_YES) { /* it has closed fd */
+        leave_place(lane->server);
     }
 }
 
-static void accept_all(http_server *s, int socket)
+static void accept_all(http_lane *lane, int socket)
 {
-    for (int i = 0; i < 64; i++) {
-        int fd = accept4(socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
+        struct sockaddr_storage peer = {0};
+        socklen_t n = sizeof peer;
+        int fd = accept4(socket, (struct sockaddr *)&peer, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
-            take_in(s, fd);
+            take_in(lane, fd, &peer, n);
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-            log_line(s->options.log, PAWL_WARN, "could not accept a connection: %s", strerror(errno));
+            log_line(lane->server->options.log, PAWL_WARN, "could not accept a connection: %s", strerror(errno));
             poll(NULL, 0, 100); /* the socket stays readable: do not spin */
         }
         return;
@@ -172,34 +182,44 @@ static bool cut_late(http_server *s)
     return watch;
 }
 
-static void *door(void *server)
+static int timeout_of(const http_lane *lane)
 {
-    http_server *s = server;
-    struct pollfd fds[SOCKETS_MAX + 1];
-    size_t n = s->options.sockets_count;
-    bool watch = false;
-    int64_t looked_us = 0;
-    for (size_t i = 0; i < n; i++) fds[i] = (struct pollfd){.fd = s->sockets[i], .events = POLLIN};
-    fds[n] = (struct pollfd){.fd = s->wake_fd, .events = POLLIN};
-    while (!atomic_load(&s->stopping)) {
-        bool quiet = atomic_load(&s->quiet);
-        poll(quiet ? fds + n : fds, quiet ? 1 : n + 1, watch ? LOOK_MS : -1);
-        uint64_t count;
-        if ((fds[n].revents & POLLIN) && read(s->wake_fd, &count, sizeof count) < 0) errno = 0;
-        for (size_t i = 0; i < n && !quiet; i++) {
-            if (fds[i].revents) accept_all(s, fds[i].fd), watch = true;
-        }
-        if (watch && http_now_us() - looked_us < LOOK_MS * 500) continue;
-        looked_us = http_now_us();
-        watch = cut_late(s);
-    }
-    return NULL;
+    MHD_UNSIGNED_LONG_LONG ms;
+    int most = lane->watch ? LOOK_MS : -1;
+    if (MHD_get_timeout(lane->daemon, &ms) != MHD_YES) return most;
+    return most >= 0 && ms > (MHD_UNSIGNED_LONG_LONG)most ? most : (int)ms;
 }
 
-static void wake_door(http_server *s)
+static void look(http_lane *lane)
 {
-    uint64_t one = 1;
-    if (write(s->wake_fd, &one, sizeof one) < 0) errno = 0;
+    http_server *s = lane->server;
+    if (lane != &s->lanes[0] || (lane->watch && http_now_us() - lane->looked_us < LOOK_MS * 500)) return;
+    lane->looked_us = http_now_us();
+    lane->watch = cut_late(s);
+}
+
+static void *run_lane(void *ctx)
+{
+    http_lane *lane = ctx;
+    http_server *s = lane->server;
+    struct pollfd fds[SOCKETS_MAX + 2];
+    size_t n = s->options.sockets_count;
+    eventfd_t count;
+    fds[0] = (struct pollfd){.fd = lane->wake_fd, .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = MHD_get_daemon_info(lane->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd, .events = POLLIN};
+    for (size_t i = 0; i < n; i++) fds[i + 2] = (struct pollfd){.fd = s->sockets[i], .events = POLLIN};
+    while (!atomic_load(&s->stopped)) {
+        bool quiet = atomic_load(&s->quiet);
+        poll(fds, quiet ? 2 : n + 2, timeout_of(lane));
+        if (fds[0].revents) eventfd_read(lane->wake_fd, &count);
+        atomic_store(&lane->woken, false);
+        for (size_t i = 0; i < n && !quiet; i++) {
+            if (fds[i + 2].revents) accept_all(lane, fds[i + 2].fd);
+        }
+        MHD_run(lane->daemon);
+        look(lane);
+    }
+    return NULL;
 }
 
 /* ---- start and stop ----------------------------------------------------------------------------------------------------------- */
@@ -224,27 +244,60 @@ static int connections_possible(int wanted)
     return limit.rlim_cur > 2 * DESCRIPTORS_SPARE ? (int)limit.rlim_cur - DESCRIPTORS_SPARE : DESCRIPTORS_SPARE;
 }
 
-static struct MHD_Daemon *start_library(http_server *s)
+static struct MHD_Daemon *start_library(http_lane *lane)
 {
-    unsigned flags =
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
-    unsigned threads = s->options.threads > 1 ? (unsigned)s->options.threads : 0;
-    struct MHD_OptionItem pool[] = {{MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)threads, NULL}, {MHD_OPTION_END, 0, NULL}};
-    return MHD_start_daemon(
-        flags, 0, NULL, NULL, request_access, s, MHD_OPTION_EXTERNAL_LOGGER, library_log, s, MHD_OPTION_URI_LOG_CALLBACK,
-        request_begin, s, MHD_OPTION_NOTIFY_COMPLETED, request_done, s, MHD_OPTION_NOTIFY_CONNECTION, conn_notify, s,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)s->options.connections_max + threads, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)CONNECTION_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 0, MHD_OPTION_ARRAY, threads ? pool : pool + 1, MHD_OPTION_END);
+    http_server *s = lane->server;
+    unsigned flags = MHD_USE_EPOLL | MHD_USE_ITC | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    return MHD_start_daemon(flags, 0, NULL, NULL, request_access, lane, MHD_OPTION_EXTERNAL_LOGGER, library_log, s,
+                            MHD_OPTION_URI_LOG_CALLBACK, request_begin, lane, MHD_OPTION_NOTIFY_COMPLETED, request_done, lane,
+                            MHD_OPTION_NOTIFY_CONNECTION, conn_notify, lane, MHD_OPTION_CONNECTION_LIMIT,
+                            (unsigned)s->options.connections_max, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
+                            MHD_OPTION_STRICT_FOR_CLIENT, 0, MHD_OPTION_END);
+}
+
+static bool start_lane(http_server *s, http_lane *lane)
+{
+    lane->server = s;
+    lane->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    lane->daemon = lane->wake_fd >= 0 ? start_library(lane) : NULL;
+    lane->runs = lane->daemon && pthread_create(&lane->thread, NULL, run_lane, lane) == 0;
+    return lane->runs;
+}
+
+static void stop_lanes(http_server *s)
+{
+    atomic_store(&s->stopped, true);
+    for (int i = 0; i < s->options.threads; i++) {
+        http_lane *lane = &s->lanes[i];
+        if (lane->runs) wake_lane(lane);
+        if (lane->runs) pthread_join(lane->thread, NULL);
+    }
+    for (int i = 0; i < s->options.threads; i++) {
+        http_lane *lane = &s->lanes[i];
+        if (lane->daemon) MHD_stop_daemon(lane->daemon);
+        if (lane->server && lane->wake_fd >= 0) close(lane->wake_fd);
+    }
 }
 
 static void release(http_server *s)
 {
     for (size_t i = 0; s->sockets && i < s->options.sockets_count; i++) close(s->sockets[i]);
-    if (s->wake_fd >= 0) close(s->wake_fd);
     pthread_cond_destroy(&s->still);
     pthread_mutex_destroy(&s->lock);
+    alloc_free(alloc_default(), s->lanes);
     alloc_free(alloc_default(), s->sockets);
     alloc_free(alloc_default(), s);
+}
+
+static bool copy_sockets(http_server *s)
+{
+    size_t n = s->options.sockets_count;
+    s->sockets = alloc_new(alloc_default(), n * sizeof *s->sockets);
+    s->lanes = alloc_new(alloc_default(), (size_t)s->options.threads * sizeof *s->lanes);
+    if (!s->sockets || !s->lanes) return false;
+    memcpy(s->sockets, s->options.sockets, n * sizeof *s->sockets);
+    for (size_t i = 0; i < n; i++) fcntl(s->sockets[i], F_SETFL, fcntl(s->sockets[i], F_GETFL) | O_NONBLOCK);
+    return true;
 }
 
 pawl_status http_start(const http_options *options, http_server **out, pawl_error *err)
@@ -254,30 +307,22 @@ pawl_status http_start(const http_options *options, http_server **out, pawl_erro
     if (!s) return err_set(err, PAWL_NO_MEMORY, "%s", pawl_status_text(PAWL_NO_MEMORY));
     s->options = *options;
     s->options.connections_max = connections_possible(options->connections_max);
-    s->sockets = alloc_new(alloc_default(), options->sockets_count * sizeof *s->sockets);
-    if (s->sockets) memcpy(s->sockets, options->sockets, options->sockets_count * sizeof *s->sockets);
-    s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->still, NULL);
     list_init(&s->conns);
-    for (size_t i = 0; s->sockets && i < options->sockets_count; i++) {
-        fcntl(s->sockets[i], F_SETFL, fcntl(s->sockets[i], F_GETFL) | O_NONBLOCK);
-    }
-    if (s->sockets && s->wake_fd >= 0) s->daemon = start_library(s);
-    if (s->daemon) s->door_open = pthread_create(&s->door, NULL, door, s) == 0;
-    if (!s->door_open) {
-        if (s->daemon) MHD_stop_daemon(s->daemon);
-        release(s);
-        return err_set(err, PAWL_UNAVAILABLE, "could not start the HTTP listener: %s", strerror(errno));
-    }
-    *out = s;
-    return PAWL_OK;
+    bool ok = copy_sockets(s);
+    for (int i = 0; ok && i < options->threads; i++) ok = start_lane(s, &s->lanes[i]);
+    if (ok) return *out = s, PAWL_OK;
+    err_set(err, PAWL_UNAVAILABLE, "could not start the HTTP listener: %s", strerror(errno));
+    if (s->lanes) stop_lanes(s);
+    release(s);
+    return err->status;
 }
 
 void http_quiet(http_server *s)
 {
     atomic_store(&s->quiet, true);
-    wake_door(s);
+    for (int i = 0; i < s->options.threads; i++) wake_lane(&s->lanes[i]);
 }
 
 int http_connections(http_server *s)
@@ -291,7 +336,7 @@ int http_connections(http_server *s)
 void http_cut(http_request *r)
 {
     conn_deadline(r->conn, 0);
-    wake_door(r->conn->server);
+    wake_lane(&r->conn->server->lanes[0]);
 }
 
 /* From now on requests are let go; those that are with the handler or held come back first. */
@@ -317,8 +362,6 @@ void http_stop(http_server *s)
 {
     if (!s) return;
     wait_until_still(s);
-    wake_door(s);
-    pthread_join(s->door, NULL);
-    MHD_stop_daemon(s->daemon);
+    stop_lanes(s);
     release(s);
 }
