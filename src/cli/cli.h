@@ -29,7 +29,8 @@ typedef struct command {
 struct cli {
     const char *program; /* as it was called, for hints */
     const command *command;
-    const char *store; /* as --store says; NULL: environment, then sqlite:pawl.db */
+    const char *store;               /* as --store says; NULL: environment, then sqlite:pawl.db */
+    const char *server, *token_file; /* --server, in place of a store; see remote.h */
     bool json, help, version, no_color;
     char **args; /* what is not an option */
     int args_count;
@@ -67,6 +68,12 @@ int cli_json_end(const cli *c, answer *a);
 /* A task for people (task_text.c); for programs: server/encode.h. */
 void task_text(const cli *c, const pawl_info *task, const pawl_trail *log, const pawl_trail *audit, bool full);
 int task_page(const cli *c, pawl *p, pawl_filter *filter, bool all, bool dead);
+
+/* The same from anywhere: what `fetch` gives lives until it is called again. */
+typedef pawl_status (*page_fn)(const cli *c, void *ctx, const pawl_filter *filter, pawl_page *page, pawl_error *err);
+int task_pages(const cli *c, page_fn fetch, void *ctx, pawl_filter *filter, bool all, bool dead);
+
+bool queues_table(const cli *c, const pawl_stats *stats);
 
 int cmd_enqueue(cli *c);
 int cmd_tasks_list(cli *c);

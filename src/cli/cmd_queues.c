@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "cli/filter.h"
 #include "cli/help.h"
+#include "cli/remote.h"
 
 const char help_queues[] = "Shows every queue that has tasks, a node that serves it, or a pause. DUE counts up to 10,000.\n";
 const char help_pause[] =
@@ -40,7 +41,7 @@ static void number_cell(table *t, int64_t value, paint color)
     table_cell(t, value ? color : DIM, "%s", text);
 }
 
-static bool queues_table(const cli *c, const pawl_stats *stats)
+bool queues_table(const cli *c, const pawl_stats *stats)
 {
     static const char *const titles[] = {"PENDING", "DUE", "RUNNING", "DEAD"};
     table t;
@@ -69,6 +70,7 @@ int cmd_queues_list(cli *c)
     pawl_error err;
     pawl_stats *stats;
     int code = 0;
+    if (c->server) return remote_queues(c);
     pawl *p = cli_open_reading(c, &code);
     if (!p) return code;
     if (pawl_get_stats(p, 0, &stats, &err)) code = cli_fail(c, &err);
@@ -113,6 +115,9 @@ static int switch_queues(cli *c, switch_fn act, const char *done)
     return first;
 }
 
-int cmd_queues_pause(cli *c) { return switch_queues(c, pawl_pause, "paused"); }
+int cmd_queues_pause(cli *c) { return c->server ? remote_switch(c, "pause", "paused") : switch_queues(c, pawl_pause, "paused"); }
 
-int cmd_queues_resume(cli *c) { return switch_queues(c, pawl_resume, "resumed"); }
+int cmd_queues_resume(cli *c)
+{
+    return c->server ? remote_switch(c, "resume", "resumed") : switch_queues(c, pawl_resume, "resumed");
+}

@@ -168,9 +168,7 @@ static void reload(serving *s)
 {
     pawl_error err;
     serve_notify("RELOADING=1");
-    serve_settings before = serve_set;
     if (serve_configure(s->c, &err)) {
-        serve_set = before;
         log_line(&s->log, PAWL_ERROR, "nothing was changed: %s", err.message);
     } else if (server_reload(s->server, &err)) {
         log_line(&s->log, PAWL_ERROR, "the tokens stay as they were: %s", err.message);

@@ -92,6 +92,9 @@ const opt global_opts[] = {
         OPT_TEXT, "store", &context.store, "URL",
         "where tasks live: sqlite:PATH, postgres://HOST/DATABASE, mysql://HOST/DATABASE or memory: (else $PAWL_STORE, $DATABASE_URL, "
         "sqlite:pawl.db)"),
+    OPTION(OPT_TEXT, "server", &context.server, "URL",
+           "ask a server in place of a store: http://HOST:PORT or unix:/PATH (enqueue, tasks, queues, dead list)"),
+    OPTION(OPT_TEXT, "token-file", &context.token_file, "FILE", "a token for the server (else $PAWL_TOKEN)"),
     OPTION(OPT_FLAG, "json", &context.json, NULL, "answer in JSON"),
     OPTION(OPT_FLAG, "no-color", &context.no_color, NULL, "no colours (also: NO_COLOR in the environment)"),
     OPTION(OPT_FLAG, "help", &context.help, NULL, "explain the command"),
@@ -197,6 +200,18 @@ static bool take_arguments(cli *c, int argc, char **argv, int at, pawl_error *er
     return true;
 }
 
+/* Commands that ask a server as well (remote.h). */
+static bool knows_server(const command *command)
+{
+    static int (*const known[])(cli * c) = {cmd_enqueue,       cmd_tasks_list,  cmd_tasks_show,  cmd_tasks_why,
+                                            cmd_tasks_cancel,  cmd_tasks_retry, cmd_queues_list, cmd_queues_pause,
+                                            cmd_queues_resume, cmd_dead_list};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (command->run == known[i]) return true;
+    }
+    return false;
+}
+
 static int check_count(const cli *c)
 {
     const command *command = c->command;
@@ -212,6 +227,8 @@ static int run_command(cli *c, int argc, char **argv, int at)
     if (!take_arguments(c, argc, argv, at, &err)) return cli_usage(c, "%s", err.message);
     term_init(&c->term, stdout, c->no_color);
     if (c->help) return help_command(c, c->command, stdout);
+    if (c->server && !knows_server(c->command))
+        return cli_usage(c, "\"pawl %s\" works on a store, not on a server", c->command->name);
     int code = check_count(c);
     return code ? code : c->command->run(c);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define LINE_MAX_BYTES 4096
+#define TEXTS_MAX (4u << 20)
 
 serve_settings serve_set;
 
@@ -38,8 +39,14 @@ const opt serve_opts[] = {
     OPTIONS_END};
 /* clang-format on */
 
-/* Values that came from outside the command line stay until the process ends. */
-static char *keep(const char *text) { return alloc_str(alloc_default(), text); }
+/* Values that came from outside the command line, until they are read anew. */
+static pawl_arena *texts;
+
+static char *keep(const char *text)
+{
+    if (!texts) texts = arena_new(alloc_default(), TEXTS_MAX);
+    return texts ? pawl_arena_bytes(texts, text, strlen(text)) : NULL;
+}
 
 static char *trim(char *text)
 {
@@ -144,16 +151,30 @@ static pawl_status read_flags(cli *c, pawl_error *err)
     return PAWL_OK;
 }
 
-pawl_status serve_configure(cli *c, pawl_error *err)
+static pawl_status read_all(cli *c, const char *config, pawl_error *err)
 {
-    const char *config = serve_set.config ? serve_set.config : getenv("PAWL_CONFIG"), *store = c->store;
-    serve_set = (serve_settings){0};
+    serve_set = (serve_settings){.config = config};
+    c->store = NULL;
     if (!opts_defaults(serve_opts, err)) return err->status;
     pawl_status status = config && *config ? serve_read_file(c, config, err) : PAWL_OK;
-    if (!status && !store && getenv("PAWL_STORE")) c->store = NULL; /* it is the engine's to read */
+    if (getenv("PAWL_STORE")) c->store = NULL; /* it is the engine's to read */
     if (!status) status = read_environment(c, err);
-    if (!status) status = read_flags(c, err);
-    serve_set.config = config;
+    return status ? status : read_flags(c, err);
+}
+
+/* What was there before stays if it fails. */
+pawl_status serve_configure(cli *c, pawl_error *err)
+{
+    serve_settings before = serve_set;
+    pawl_arena *texts_before = texts;
+    const char *store_before = c->store;
+    texts = NULL;
+    pawl_status status = read_all(c, before.config ? before.config : getenv("PAWL_CONFIG"), err);
+    arena_free(status ? texts : texts_before);
+    if (!status) return PAWL_OK;
+    serve_set = before;
+    texts = texts_before;
+    c->store = store_before;
     return status;
 }
 

@@ -58,11 +58,12 @@ static bool host_valid(const gate_field *f)
 static bool length_parse(const gate_field *f, int64_t *length)
 {
     *length = 0;
+    if (f->value_len == 0 || f->value_len > LENGTH_DIGITS) return false;
     for (size_t i = 0; i < f->value_len; i++) {
         if (f->value[i] < '0' || f->value[i] > '9') return false;
         *length = *length * 10 + (f->value[i] - '0');
     }
-    return f->value_len > 0 && f->value_len <= LENGTH_DIGITS;
+    return true;
 }
 
 /* The pieces lie in the library's buffer as they came. */

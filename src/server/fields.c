@@ -190,6 +190,18 @@ pawl_status fields_read(const field *table, json object, pawl_arena *arena, void
     return PAWL_OK;
 }
 
+pawl_status fields_pick(const field *table, json object, pawl_arena *arena, void *to, pawl_error *err)
+{
+    if (object.kind != JSON_OBJECT) return err_set(err, PAWL_INVALID, "not a JSON object");
+    for (const field *f = table; f->name; f++) {
+        json value = json_member(object, f->name);
+        if (value.kind == JSON_NONE) continue;
+        pawl_status status = set_field(f, value, arena, (char *)to + f->offset, err);
+        if (status) return status;
+    }
+    return PAWL_OK;
+}
+
 pawl_status fields_parse(const field *table, pawl_bytes text, pawl_arena *arena, void *to, pawl_error *err)
 {
     size_t where;

@@ -49,6 +49,9 @@ extern const field filter_fields[]; /* of pawl_filter: what tasks an action is f
 /* Strings live in the arena, or in the object's own text. null leaves a member as it is, but is a payload. */
 pawl_status fields_read(const field *table, json object, pawl_arena *arena, void *to, pawl_error *err);
 
+/* The same of what another program wrote: members that the table does not name are left alone. */
+pawl_status fields_pick(const field *table, json object, pawl_arena *arena, void *to, pawl_error *err);
+
 /* A whole text: one JSON object. */
 pawl_status fields_parse(const field *table, pawl_bytes text, pawl_arena *arena, void *to, pawl_error *err);
 
