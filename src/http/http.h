@@ -47,7 +47,7 @@ typedef struct http_plan {
 /* All are called on a thread of the listener. */
 typedef struct http_handler {
     void (*head)(void *ctx, http_request *r, http_plan *plan); /* the head is there; an answer now refuses the body */
-    void (*run)(void *ctx, http_request *r);                   /* the body is there: answer, stream or hold */
+    void (*run)(void *ctx, http_request *r);                   /* the body is there: answer, hold or take over */
     void (*done)(void *ctx, http_request *r);                  /* answered, or the client is gone: free what hangs on it */
     void *ctx;
 } http_handler;
@@ -68,7 +68,7 @@ typedef struct http_options {
 pawl_status http_start(const http_options *options, http_server **out, pawl_error *err);
 void http_quiet(http_server *s); /* accepts no more connections; those that are there end after their next answer */
 int http_connections(http_server *s);
-void http_stop(http_server *s); /* waits for requests that are held; no stream may wait any more */
+void http_stop(http_server *s); /* waits for requests that are held */
 
 /* ---- what a request says --------------------------------------------------------------------------------------------------- */
 
@@ -101,12 +101,10 @@ void http_problem(http_request *r, int status, const char *type, const char *fmt
 void http_problem_body(buf *out, int status, const char *type, const char *detail);
 const char *http_reason(int status);
 
-/* An answer without end. `read` fills in up to `most` bytes; when there is nothing it calls http_stream_wait and returns 0; -1 ends the
- * answer. http_stream_wake, from any thread, has it asked again; never after `done`: the caller's lock must see to that. */
-typedef ssize_t (*http_stream_fn)(void *ctx, http_request *r, char *out, size_t most);
-void http_stream(http_request *r, const char *content_type, http_stream_fn read);
-void http_stream_wait(http_request *r);
-void http_stream_wake(http_request *r);
-void http_cut(http_request *r); /* ends its connection, whatever the client does */
+/* An answer without end: sends the head of an answer that lasts as long as its connection, and hands the connection over. It belongs to the
+ * caller from now on, does not block, and is not counted or watched here any more; the request is over. -1: it could not be done, and is to
+ * be answered otherwise. */
+int http_take_over(http_request *r, const char *content_type);
+bool http_is_head(const http_request *r); /* a GET whose answer goes without its body */
 
 #endif

@@ -19,7 +19,6 @@ typedef struct http_conn {
     int fd;
     http_peer peer;
     bool late;                   /* cut off */
-    atomic_bool streams;         /* an answer without end: no deadline */
     _Atomic int64_t deadline_us; /* on the monotonic clock; INT64_MAX: none */
     char peer_text[48];
 } http_conn;
@@ -70,7 +69,7 @@ struct http_request {
     http_plan plan;
     buf body;
     size_t discarded;
-    bool too_large, close_after;
+    bool head, too_large, close_after, taken;
     bool held;      /* by the handler, until it answers: belongs to whoever holds it */
     bool suspended; /* since the library's last call: its thread's */
     void *user;
@@ -80,7 +79,6 @@ struct http_request {
     const char *content_type;
     char *answer; /* malloc's */
     size_t answer_len;
-    http_stream_fn stream;
     http_pair headers[ANSWER_HEADERS_MAX]; /* values are ours */
     size_t headers_count;
 };

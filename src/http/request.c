@@ -13,10 +13,13 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "http/parts.h"
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 /* ---- what it says ------------------------------------------------------------------------------------------------------------- */
 
@@ -98,14 +101,27 @@ void http_answer(http_request *r, int status, const char *content_type, buf *bod
     answered(r);
 }
 
-void http_stream(http_request *r, const char *content_type, http_stream_fn read)
+/* The library closes a connection without shutting it down (MHD_USE_TURBO): a second descriptor of the same connection goes on. */
+int http_take_over(http_request *r, const char *content_type)
 {
-    CHECK(!r->status);
+    char head[512];
+    CHECK(!r->status && !r->held);
+    int n = snprintf(head, sizeof head,
+                     "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+                     "X-Accel-Buffering: no\r\nConnection: close\r\n\r\n",
+                     content_type);
+    int fd = fcntl(r->conn->fd, F_DUPFD_CLOEXEC, 3);
+    if (fd < 0) return -1;
+    if (send(fd, head, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) != n) {
+        close(fd);
+        return -1;
+    }
     r->status = 200;
-    r->content_type = content_type;
-    r->stream = read;
-    answered(r);
+    r->taken = true;
+    return fd;
 }
+
+bool http_is_head(const http_request *r) { return r->head; }
 
 void http_hold(http_request *r)
 {
@@ -123,24 +139,8 @@ void http_go_on(http_request *r)
     answered(r);
 }
 
-void http_stream_wait(http_request *r) { MHD_suspend_connection(r->connection); }
-void http_stream_wake(http_request *r)
-{
-    MHD_resume_connection(r->connection);
-    wake_lane(r->conn->lane);
-}
-
-static ssize_t stream_read(void *request, uint64_t at, char *out, size_t most)
-{
-    http_request *r = request;
-    (void)at;
-    ssize_t n = r->stream(r->conn->server->options.handler.ctx, r, out, most);
-    return n < 0 ? MHD_CONTENT_READER_END_OF_STREAM : n;
-}
-
 static struct MHD_Response *response_of(http_request *r)
 {
-    if (r->stream) return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, stream_read, r, NULL);
     struct MHD_Response *response = MHD_create_response_from_buffer(r->answer_len, r->answer ? r->answer : "",
                                                                     r->answer ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
     if (response) r->answer = NULL;
@@ -158,8 +158,7 @@ static enum MHD_Result queue_answer(http_request *r)
     for (size_t i = 0; i < r->headers_count; i++) MHD_add_response_header(response, r->headers[i].name, r->headers[i].value);
     if (r->close_after || atomic_load(&r->conn->server->quiet)) MHD_add_response_header(response, "Connection", "close");
     r->state = REQUEST_ANSWERED;
-    atomic_store(&r->conn->streams, r->stream != NULL);
-    conn_deadline(r->conn, r->stream ? -1 : r->conn->server->options.answer_us);
+    conn_deadline(r->conn, r->conn->server->options.answer_us);
     enum MHD_Result result = MHD_queue_response(r->connection, (unsigned)r->status, response);
     MHD_destroy_response(response);
     return result;
@@ -188,6 +187,7 @@ static int pass_gate(http_request *r, const char *method, const char *version, c
     if (status) return status;
     *why = "the method is not known";
     if (!(r->method = method_of(method))) return 501;
+    r->head = strcmp(method, "HEAD") == 0;
     return target_parse(r, why);
 }
 
@@ -263,7 +263,7 @@ static enum MHD_Result take_end(http_request *r)
     else handler->run(handler->ctx, r);
     if (r->suspended) return MHD_YES; /* perhaps it was answered meanwhile: we are called again */
     CHECK(r->status);
-    return queue_answer(r);
+    return r->taken ? MHD_NO : queue_answer(r);
 }
 
 /* ---- the library's calls ------------------------------------------------------------------------------------------------------ */

@@ -6,8 +6,7 @@
  *
  * A connection stands in the list from the library's "started" to its "closed", which it says before it closes the descriptor. So
  * shutting a late one down under the list's lock never hits a descriptor that was given to somebody else. The library then reads the end
- * of the connection and lets it go. Nothing is done to a request that is held or to a stream: they have no deadline. The first lane looks
- * once a second; with nobody but streams there, nobody has a timer.
+ * of the connection and lets it go. A request that is held has no deadline. The first lane looks once a second, if anybody is there.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -29,7 +28,7 @@
 #define SOCKETS_MAX 16
 #define ACCEPT_AT_ONCE 64
 #define LOOK_MS 1000                  /* how exact deadlines are */
-#define CONNECTION_MEMORY (32u << 10) /* of the library: the head, and what the answer's head needs */
+#define CONNECTION_MEMORY (32u << 10) /* of the library: the heads of request and answer */
 #define DESCRIPTORS_SPARE 128         /* for stores, logs and the like */
 
 int64_t http_now_us(void)
@@ -168,16 +167,14 @@ static void accept_all(http_lane *lane, int socket)
 static bool cut_late(http_server *s)
 {
     int64_t now_us = http_now_us();
-    int streams = 0;
     pthread_mutex_lock(&s->lock);
     list_each(node, &s->conns) {
         http_conn *conn = container_of(node, http_conn, link);
-        streams += atomic_load(&conn->streams);
         if (conn->late || atomic_load_explicit(&conn->deadline_us, memory_order_relaxed) > now_us) continue;
         conn->late = true;
         shutdown(conn->fd, SHUT_RDWR);
     }
-    bool watch = s->conns_count > streams;
+    bool watch = s->conns_count > 0;
     pthread_mutex_unlock(&s->lock);
     return watch;
 }
@@ -247,7 +244,8 @@ static int connections_possible(int wanted)
 static struct MHD_Daemon *start_library(http_lane *lane)
 {
     http_server *s = lane->server;
-    unsigned flags = MHD_USE_EPOLL | MHD_USE_ITC | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    unsigned flags =
+        MHD_USE_EPOLL | MHD_USE_ITC | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO | MHD_USE_ERROR_LOG;
     return MHD_start_daemon(flags, 0, NULL, NULL, request_access, lane, MHD_OPTION_EXTERNAL_LOGGER, library_log, s,
                             MHD_OPTION_URI_LOG_CALLBACK, request_begin, lane, MHD_OPTION_NOTIFY_COMPLETED, request_done, lane,
                             MHD_OPTION_NOTIFY_CONNECTION, conn_notify, lane, MHD_OPTION_CONNECTION_LIMIT,
@@ -331,12 +329,6 @@ int http_connections(http_server *s)
     int count = s->conns_count;
     pthread_mutex_unlock(&s->lock);
     return count;
-}
-
-void http_cut(http_request *r)
-{
-    conn_deadline(r->conn, 0);
-    wake_lane(&r->conn->server->lanes[0]);
 }
 
 /* From now on requests are let go; those that are with the handler or held come back first. */

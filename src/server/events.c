@@ -1,12 +1,13 @@
 /* GET /v1/events: what happens to tasks, as it happens.
  *
- * One thread takes events from the engine into a ring of the last `most`. A client stands at a number in it; it is woken when there is
- * something new, and writes from where it stands. A client that fell behind the ring, or comes back from farther behind (Last-Event-ID)
- * or from before this start of the server, is told so by an event `gap`. One that takes nothing for SLOW_US is cut off: it may resume.
+ * One thread takes events from the engine into a ring of the last `most`, and writes to the clients, whose connections were taken over from
+ * the listener: an idle one costs a few hundred bytes. A client stands at a number in the ring and is written to from there, as far as its
+ * connection takes it. One that fell behind the ring, or comes back from farther behind (Last-Event-ID) or from before this start of the
+ * server, is told so by an event `gap`. One that takes nothing for SLOW_US is cut off: it may resume.
  *
  * Ids are EPOCH-NUMBER; the epoch is the server's start. A comment line every PING_US shows both sides that the other is there.
  *
- * Lock order: events.lock, then the listener's own. `done` of a request takes events.lock to leave, so that nobody is woken who is gone.
+ * Everything belongs to the thread but the list of those who come, which has a lock.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -14,11 +15,11 @@
 #include "server/parts.h"
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,15 +29,15 @@
 
 typedef struct event_client {
     list link;
-    call *c;
+    int fd;
     uint64_t next; /* number of the event it wants */
-    bool waiting;  /* suspended: wake it */
-    bool ping;
-    bool lost;                /* it came from farther back than is known: a gap of unknown size */
-    int64_t read_us;          /* when it last took something */
-    const char *type, *queue; /* filter; in the call's arena */
-    buf out;                  /* being written */
+    bool lost;     /* it came from farther back than is known: a gap of unknown size */
+    bool blocked;  /* its connection takes no more: epoll says when */
+    int64_t wrote_us;
+    char *type, *queue; /* filter; NULL: any */
+    buf out;            /* being written */
     size_t at;
+    char after[64]; /* until it is let in: the id it comes with */
 } event_client;
 
 struct events {
@@ -44,15 +45,18 @@ struct events {
     pawl_subscription *subscription;
     pthread_t thread;
     bool runs;
-    int wake_fd;
-    pthread_mutex_t lock;
+    int wake_fd, epoll_fd;
     pawl_event *ring;
     uint64_t most, count; /* events so far: those with number > count - most are there, from 1 */
     list clients;
-    int clients_count;
-    bool stopped;
-    int64_t dropped;
+    int64_t pinged_us;
     char epoch[24];
+
+    pthread_mutex_t lock; /* of what follows */
+    list coming;
+    bool stopped;
+    int clients_count;
+    int64_t dropped;
 };
 
 typedef struct events_options {
@@ -109,7 +113,26 @@ static void put_event(const events *s, buf *out, const pawl_event *e, uint64_t n
     buf_str(out, "\n\n");
 }
 
-/* ---- a client reads ----------------------------------------------------------------------------------------------------------- */
+/* ---- one client ---------------------------------------------------------------------------------------------------------------- */
+
+static void client_free(event_client *k)
+{
+    if (k->fd >= 0) close(k->fd);
+    buf_done(&k->out);
+    alloc_free(alloc_default(), k->type);
+    alloc_free(alloc_default(), k->queue);
+    alloc_free(alloc_default(), k);
+}
+
+static void client_leave(events *s, event_client *k, bool dropped)
+{
+    list_remove(&k->link);
+    client_free(k);
+    pthread_mutex_lock(&s->lock);
+    s->clients_count--;
+    s->dropped += dropped;
+    pthread_mutex_unlock(&s->lock);
+}
 
 static bool wanted(const event_client *k, const pawl_event *e)
 {
@@ -117,7 +140,7 @@ static bool wanted(const event_client *k, const pawl_event *e)
 }
 
 /* The next bit of text for it, if there is any. */
-static void fill(events *s, event_client *k)
+static void fill(const events *s, event_client *k)
 {
     uint64_t oldest = s->count > s->most ? s->count - s->most + 1 : 1;
     buf_clear(&k->out);
@@ -128,166 +151,215 @@ static void fill(events *s, event_client *k)
         put_gap(&k->out, oldest - k->next);
         k->next = oldest;
     }
-    while (k->next <= s->count && k->out.len < EVENT_TEXT_MAX / 2) {
+    while (k->next <= s->count && k->out.len < EVENT_TEXT_MAX) {
         const pawl_event *e = &s->ring[k->next % s->most];
         if (wanted(k, e)) put_event(s, &k->out, e, k->next);
         k->next++;
     }
-    if (!k->out.len && k->ping) buf_str(&k->out, ": here\n\n");
-    k->ping = false;
 }
 
-static ssize_t client_read(void *ctx, http_request *r, char *to, size_t most)
+static void watch(const events *s, event_client *k, int what)
 {
-    events *s = ((server *)ctx)->events;
-    event_client *k = ((call *)http_user(r))->client;
-    ssize_t n = 0;
-    pthread_mutex_lock(&s->lock);
-    k->read_us = monotonic_us();
-    if (k->at == k->out.len) fill(s, k);
-    if (k->out.failed || (s->stopped && k->at == k->out.len)) {
-        n = -1;
-    } else if (k->at < k->out.len) {
-        n = (ssize_t)(k->out.len - k->at < most ? k->out.len - k->at : most);
-        memcpy(to, k->out.data + k->at, (size_t)n);
-        k->at += (size_t)n;
-    } else {
-        buf_done(&k->out); /* an idle client costs next to nothing */
-        k->at = 0;
-        k->waiting = true;
-        http_stream_wait(r);
-    }
-    pthread_mutex_unlock(&s->lock);
-    return n;
+    struct epoll_event event = {.events = EPOLLRDHUP | (k->blocked ? EPOLLOUT : 0), .data.ptr = k};
+    epoll_ctl(s->epoll_fd, what, k->fd, &event);
 }
 
-/* "EPOCH-NUMBER" */
-static bool resume(const events *s, event_client *k, const char *id)
+static void block(const events *s, event_client *k, bool blocked)
+{
+    if (k->blocked == blocked) return;
+    k->blocked = blocked;
+    watch(s, k, EPOLL_CTL_MOD);
+}
+
+/* Writes what there is, as far as it goes. */
+static void client_write(events *s, event_client *k)
+{
+    for (;;) {
+        if (k->at == k->out.len) fill(s, k);
+        if (k->at == k->out.len) break;
+        ssize_t n = send(k->fd, k->out.data + k->at, k->out.len - k->at, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            block(s, k, true);
+            return;
+        }
+        if (n < 0 || k->out.failed) {
+            client_leave(s, k, false);
+            return;
+        }
+        k->at += (size_t)n;
+        k->wrote_us = monotonic_us();
+    }
+    buf_done(&k->out); /* an idle client costs next to nothing */
+    k->at = 0;
+    block(s, k, false);
+}
+
+/* "EPOCH-NUMBER", or nothing. */
+static void resume(const events *s, event_client *k)
 {
     size_t n = strlen(s->epoch);
-    int64_t number;
-    const char *dash = strchr(id, '-');
-    if (!dash || !int_parse(dash + 1, 0, INT64_MAX - 1, &number)) return false;
-    bool ours = (size_t)(dash - id) == n && memcmp(id, s->epoch, n) == 0 && (uint64_t)number <= s->count;
+    int64_t number = 0;
+    const char *dash = strchr(k->after, '-');
+    k->next = s->count + 1;
+    if (!dash) return;
+    bool ours = int_parse(dash + 1, 0, INT64_MAX - 1, &number) && (size_t)(dash - k->after) == n &&
+                memcmp(k->after, s->epoch, n) == 0 && (uint64_t)number <= s->count;
     k->next = ours ? (uint64_t)number + 1 : 1;
     k->lost = !ours;
-    return true;
 }
 
-static bool join(events *s, event_client *k, const char *after)
+/* ---- coming ---------------------------------------------------------------------------------------------------------------------- */
+
+static bool id_valid(const char *id)
+{
+    size_t n = strspn(id, "0123456789abcdef");
+    int64_t number;
+    return n > 0 && strlen(id) < sizeof((event_client *)0)->after && id[n] == '-' &&
+           int_parse(id + n + 1, 0, INT64_MAX - 1, &number);
+}
+
+static event_client *client_new(const events_options *o, const char *after)
+{
+    event_client *k = alloc_new(alloc_default(), sizeof *k);
+    if (!k) return NULL;
+    *k = (event_client){.fd = -1,
+                        .wrote_us = monotonic_us(),
+                        .type = alloc_str(alloc_default(), o->type),
+                        .queue = alloc_str(alloc_default(), o->queue)};
+    buf_init(&k->out, alloc_default(), 1u << 20);
+    if (after) snprintf(k->after, sizeof k->after, "%s", after);
+    if ((!o->type || k->type) && (!o->queue || k->queue)) return k;
+    client_free(k);
+    return NULL;
+}
+
+static bool take_place(events *s)
 {
     pthread_mutex_lock(&s->lock);
-    k->next = s->count + 1;
-    bool ok = !after || resume(s, k, after);
-    if (ok) {
-        list_append(&s->clients, &k->link);
-        k->c->client = k;
-        if (s->clients_count++ == 0) eventfd_write(s->wake_fd, 1); /* now there is somebody to ping */
-    }
+    bool room = !s->stopped && s->clients_count < s->s->options.connections_max;
+    s->clients_count += room;
     pthread_mutex_unlock(&s->lock);
-    return ok;
+    return room;
+}
+
+static void join(events *s, event_client *k)
+{
+    pthread_mutex_lock(&s->lock);
+    list_append(&s->coming, &k->link);
+    pthread_mutex_unlock(&s->lock);
+    eventfd_write(s->wake_fd, 1);
 }
 
 void route_events(call *c)
 {
+    events *s = c->s->events;
     events_options o = {0};
     if (!call_query(c, events_query, &o)) return;
-    event_client *k = alloc_new(alloc_default(), sizeof *k);
-    if (!k) {
-        call_problem(c, 503, "no_memory", "%s", pawl_status_text(PAWL_NO_MEMORY));
-        return;
-    }
-    *k = (event_client){.c = c, .type = o.type, .queue = o.queue, .read_us = monotonic_us(), .ping = true};
-    buf_init(&k->out, alloc_default(), 1u << 20);
     const char *last = http_header(c->r, "last-event-id");
-    if (!join(c->s->events, k, last ? last : o.after)) {
-        alloc_free(alloc_default(), k);
+    if (!last) last = o.after;
+    if (last && !id_valid(last)) {
         call_problem(c, 400, "invalid", "the last event's id is not one of this server's: leave it out");
         return;
     }
-    http_add_header(c->r, "X-Accel-Buffering", "no");
-    http_stream(c->r, "text/event-stream", client_read);
-}
-
-void events_leave(call *c)
-{
-    events *s = c->s->events;
-    event_client *k = c->client;
-    pthread_mutex_lock(&s->lock);
-    list_remove(&k->link);
-    s->clients_count--;
-    pthread_mutex_unlock(&s->lock);
-    buf_done(&k->out);
-    alloc_free(alloc_default(), k);
-    c->client = NULL;
+    if (http_is_head(c->r)) {
+        call_answer(c, 200, "text/event-stream", NULL);
+        return;
+    }
+    event_client *k = client_new(&o, last);
+    if (!k || !take_place(s)) {
+        if (k) client_free(k);
+        call_problem(c, 503, "unavailable", "there are too many clients of this stream: try again later");
+        return;
+    }
+    k->fd = http_take_over(c->r, "text/event-stream");
+    if (k->fd >= 0) {
+        join(s, k);
+        return;
+    }
+    list_init(&k->link);
+    client_leave(s, k, false);
+    call_problem(c, 503, "unavailable", "the stream could not be begun: try again");
 }
 
 /* ---- the thread --------------------------------------------------------------------------------------------------------------- */
 
-static void wake(event_client *k)
+static bool let_in(events *s)
 {
-    if (!k->waiting) return;
-    k->waiting = false;
-    http_stream_wake(k->c->r);
+    list come;
+    list_init(&come);
+    pthread_mutex_lock(&s->lock);
+    for (list *node; (node = list_pop(&s->coming));) list_append(&come, node);
+    bool stopped = s->stopped;
+    pthread_mutex_unlock(&s->lock);
+    for (list *node; (node = list_pop(&come));) {
+        event_client *k = container_of(node, event_client, link);
+        resume(s, k);
+        list_append(&s->clients, node);
+        watch(s, k, EPOLL_CTL_ADD);
+        client_write(s, k);
+    }
+    return !stopped;
 }
 
-static void wake_all(events *s)
+static void take_events(events *s)
 {
-    list_each(node, &s->clients) wake(container_of(node, event_client, link));
+    pawl_event e;
+    bool any = false;
+    for (; pawl_next_event(s->subscription, 0, &e); any = true) s->ring[++s->count % s->most] = e;
+    if (!any) return;
+    list_each(node, &s->clients) {
+        event_client *k = container_of(node, event_client, link);
+        if (!k->blocked) client_write(s, k);
+    }
 }
 
 static void ping_all(events *s)
 {
     int64_t now = monotonic_us();
+    if (now - s->pinged_us < PING_US) return;
+    s->pinged_us = now;
     list_each(node, &s->clients) {
         event_client *k = container_of(node, event_client, link);
-        bool slow = !k->waiting && now - k->read_us > SLOW_US;
-        k->ping = true;
-        wake(k);
-        if (!slow) continue;
-        s->dropped++;
-        http_cut(k->c->r);
+        bool slow = k->blocked && now - k->wrote_us > SLOW_US;
+        if (slow) client_leave(s, k, true);
+        else if (!k->blocked && send(k->fd, ": here\n\n", 8, MSG_NOSIGNAL | MSG_DONTWAIT) < 8) client_leave(s, k, false);
     }
 }
 
-static bool take_events(events *s)
+static void attend(events *s, const struct epoll_event *ready)
 {
-    pawl_event e;
-    bool any = false;
-    while (pawl_next_event(s->subscription, 0, &e)) {
-        pthread_mutex_lock(&s->lock);
-        s->ring[++s->count % s->most] = e;
-        pthread_mutex_unlock(&s->lock);
-        any = true;
-    }
-    return any;
+    event_client *k = ready->data.ptr;
+    eventfd_t count;
+    if (!k) eventfd_read(s->wake_fd, &count); /* or the subscription: looked at anyhow */
+    else if (ready->events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) client_leave(s, k, false);
+    else client_write(s, k);
 }
 
 static void *run(void *ctx)
 {
     events *s = ctx;
-    struct pollfd fds[2] = {{.fd = pawl_subscription_fd(s->subscription), .events = POLLIN},
-                            {.fd = s->wake_fd, .events = POLLIN}};
-    int64_t pinged_us = monotonic_us();
-    eventfd_t count;
-    for (;;) {
-        pthread_mutex_lock(&s->lock);
-        bool stopped = s->stopped, anybody = s->clients_count > 0;
-        pthread_mutex_unlock(&s->lock);
-        if (stopped) return NULL;
-        poll(fds, 2, anybody ? (int)(PING_US / 1000) : -1);
-        if (fds[1].revents) eventfd_read(s->wake_fd, &count);
-        bool any = take_events(s);
-        bool ping = monotonic_us() - pinged_us >= PING_US;
-        if (!any && !ping) continue;
-        pthread_mutex_lock(&s->lock);
-        if (ping) ping_all(s), pinged_us = monotonic_us();
-        else wake_all(s);
-        pthread_mutex_unlock(&s->lock);
+    struct epoll_event ready[64];
+    while (let_in(s)) {
+        int n = epoll_wait(s->epoll_fd, ready, 64, list_empty(&s->clients) ? -1 : (int)(PING_US / 1000));
+        for (int i = 0; i < n; i++) attend(s, &ready[i]);
+        take_events(s);
+        ping_all(s);
     }
+    list_each(node, &s->clients) client_leave(s, container_of(node, event_client, link), false);
+    return NULL;
 }
 
 /* ---- birth and end ------------------------------------------------------------------------------------------------------------ */
+
+static bool open_loop(events *s)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    return s->wake_fd >= 0 && s->epoll_fd >= 0 && epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, s->wake_fd, &event) == 0 &&
+           epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, pawl_subscription_fd(s->subscription), &event) == 0;
+}
 
 events *events_new(server *server, size_t most, pawl_error *err)
 {
@@ -295,16 +367,18 @@ events *events_new(server *server, size_t most, pawl_error *err)
     if (!s) return err_set(err, PAWL_NO_MEMORY, "out of memory"), NULL;
     s->s = server;
     s->most = most;
+    s->wake_fd = s->epoll_fd = -1;
+    s->pinged_us = monotonic_us();
     snprintf(s->epoch, sizeof s->epoch, "%" PRIx64, (uint64_t)server->started_us);
     pthread_mutex_init(&s->lock, NULL);
     list_init(&s->clients);
-    s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    list_init(&s->coming);
     s->ring = alloc_new(alloc_default(), most * sizeof *s->ring);
-    bool ok = s->ring && s->wake_fd >= 0 && pawl_subscribe(server->options.p, most, &s->subscription, err) == PAWL_OK;
-    if (ok && !(s->runs = pthread_create(&s->thread, NULL, run, s) == 0))
-        err_set(err, PAWL_UNAVAILABLE, "could not start a thread: %s", strerror(errno));
+    pawl_status status =
+        s->ring ? pawl_subscribe(server->options.p, most, &s->subscription, err) : err_set(err, PAWL_NO_MEMORY, "out of memory");
+    if (!status && open_loop(s)) s->runs = pthread_create(&s->thread, NULL, run, s) == 0;
     if (s->runs) return s;
-    if (!s->ring) err_set(err, PAWL_NO_MEMORY, "out of memory");
+    if (!status) err_set(err, PAWL_UNAVAILABLE, "could not serve events: %s", strerror(errno));
     events_free(s);
     return NULL;
 }
@@ -313,9 +387,8 @@ void events_stop(events *s)
 {
     pthread_mutex_lock(&s->lock);
     s->stopped = true;
-    wake_all(s);
     pthread_mutex_unlock(&s->lock);
-    eventfd_write(s->wake_fd, 1);
+    if (s->wake_fd >= 0) eventfd_write(s->wake_fd, 1);
 }
 
 int events_clients(events *s)
@@ -337,12 +410,12 @@ int64_t events_dropped(events *s)
 void events_free(events *s)
 {
     if (!s) return;
-    if (s->runs) {
-        events_stop(s);
-        pthread_join(s->thread, NULL);
-    }
+    events_stop(s);
+    if (s->runs) pthread_join(s->thread, NULL);
+    list_each(node, &s->coming) client_free(container_of(node, event_client, link));
     if (s->subscription) pawl_unsubscribe(s->subscription);
     if (s->wake_fd >= 0) close(s->wake_fd);
+    if (s->epoll_fd >= 0) close(s->epoll_fd);
     alloc_free(alloc_default(), s->ring);
     pthread_mutex_destroy(&s->lock);
     alloc_free(alloc_default(), s);

@@ -39,7 +39,6 @@ extern const field no_fields[], list_query[], get_query[], action_body[], limits
 
 struct bulk;
 struct idem;
-struct event_client;
 
 /* One request on its way through the server. */
 struct call {
@@ -53,7 +52,6 @@ struct call {
     int64_t begun_us;
     struct bulk *bulk;
     struct idem *idem;
-    struct event_client *client;
 };
 
 /* desk.c: threads that may wait for the store. */
@@ -83,7 +81,6 @@ typedef struct events events;
 events *events_new(server *s, size_t most, pawl_error *err);
 void events_stop(events *e); /* ends all streams */
 void events_free(events *e);
-void events_leave(call *c);
 int events_clients(events *e);
 int64_t events_dropped(events *e);
 

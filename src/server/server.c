@@ -131,7 +131,6 @@ static void on_done(void *ctx, http_request *r)
         log_line(&s->options.log, PAWL_INFO, "%s \"%s %s\" %d %s %lld us", http_peer_text(r),
                  http_method_name(http_request_method(r)), http_path(r), status, *c->who.name ? c->who.name : "-",
                  (long long)(now_us() - c->begun_us));
-    if (c->client) events_leave(c);
     if (c->idem) idem_end(c, 503, NULL);
     bulk_free(c);
     arena_free(c->arena);
