@@ -831,6 +831,24 @@ typedef struct pawl_nodes {
 PAWL_API pawl_status pawl_get_nodes(pawl *p, pawl_nodes **out, pawl_error *err);
 PAWL_API void pawl_nodes_free(pawl_nodes *nodes);
 
+/* A row of the operator log: what a person did, if `by` said who. */
+typedef struct pawl_act {
+    int64_t at_us;
+    const char *who, *action;
+    const char *detail; /* NULL: none */
+    pawl_id id;         /* 0: not about one task */
+} pawl_act;
+
+typedef struct pawl_acts {
+    size_t count;
+    const pawl_act *acts; /* oldest first */
+    int64_t next;         /* `after` of the page behind this one; 0: that was all */
+} pawl_acts;
+
+/* after: 0, or `next` of the page before. limit: 0 = 100, at most 1000. UNSUPPORTED: stores of this kind do not show it. */
+PAWL_API pawl_status pawl_get_acts(pawl *p, int64_t after, int limit, pawl_acts **out, pawl_error *err);
+PAWL_API void pawl_acts_free(pawl_acts *acts);
+
 /* ---------------------------------------------------------------------------------------------------------------------------
  * Rate limits while running (those in the store; see pawl_rate)
  */

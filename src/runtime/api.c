@@ -311,6 +311,13 @@ pawl_status pawl_get_nodes(pawl *p, pawl_nodes **out, pawl_error *err)
     LEAVE(p);
 }
 
+pawl_status pawl_get_acts(pawl *p, int64_t after, int limit, pawl_acts **out, pawl_error *err)
+{
+    ENTER(p);
+    status = out ? look_acts(rt, after, limit, out, err) : null("out", err);
+    LEAVE(p);
+}
+
 pawl_status pawl_get_limits(pawl *p, const pawl_limit_filter *filter, pawl_limits **out, pawl_error *err)
 {
     ENTER(p);

@@ -60,6 +60,7 @@ void pawl_page_free(pawl_page *page) { take_back(page); }
 void pawl_trail_free(pawl_trail *trail) { take_back(trail); }
 void pawl_stats_free(pawl_stats *stats) { take_back(stats); }
 void pawl_nodes_free(pawl_nodes *nodes) { take_back(nodes); }
+void pawl_acts_free(pawl_acts *acts) { take_back(acts); }
 void pawl_limits_free(pawl_limits *limits) { take_back(limits); }
 
 pawl_status look_read(runtime *rt, pawl_query *query, pawl_arena *arena, pawl_error *err)
@@ -214,6 +215,34 @@ pawl_status look_nodes(runtime *rt, pawl_nodes **out, pawl_error *err)
     answer *a;
     pawl_status status = ask(rt, &query, &a, err);
     return status ? status : give(a, query.nodes, sizeof *query.nodes, out, err);
+}
+
+#define ACTS_MAX 1000
+
+static pawl_status give_acts(answer *a, const pawl_dump *d, pawl_acts **out, pawl_error *err)
+{
+    pawl_act *list = pawl_arena_alloc(a->arena, ((size_t)d->count + 1) * sizeof *list);
+    if (!list) return answer_free(a), no_memory(err);
+    for (int i = 0; i < d->count; i++) {
+        const pawl_past_act *from = &d->acts[i];
+        list[i] = (pawl_act){from->at_us, from->who, from->action, from->detail && *from->detail ? from->detail : NULL, from->id};
+    }
+    pawl_acts acts = {.count = (size_t)d->count, .acts = list, .next = d->more ? d->next : 0};
+    return give(a, &acts, sizeof acts, out, err);
+}
+
+pawl_status look_acts(runtime *rt, int64_t after, int limit, pawl_acts **out, pawl_error *err)
+{
+    if (limit < 0 || limit > ACTS_MAX)
+        return err_set(err, PAWL_INVALID, "the limit %d is out of range: 0 to %d", limit, ACTS_MAX);
+    if (after < 0) return err_set(err, PAWL_INVALID, "the page's beginning is negative: use 0, or what the page before gave");
+    if (!rt->store->type->load)
+        return err_set(err, PAWL_UNSUPPORTED, "stores of this kind (%s) do not show their operator log", rt->store->type->scheme);
+    pawl_dump dump = {.part = PAWL_PART_ACTS, .after = after, .limit = limit ? limit : 100};
+    pawl_query query = {.kind = PAWL_QUERY_DUMP, .dump = &dump};
+    answer *a;
+    pawl_status status = ask(rt, &query, &a, err);
+    return status ? status : give_acts(a, &dump, out, err);
 }
 
 pawl_status look_limits(runtime *rt, const pawl_limit_filter *filter, pawl_limits **out, pawl_error *err)

@@ -372,6 +372,7 @@ pawl_status look_list(runtime *rt, const pawl_filter *filter, pawl_page **out, p
 pawl_status look_trail(runtime *rt, pawl_id id, pawl_trail **out, pawl_error *err);
 pawl_status look_stats(runtime *rt, int64_t window_us, pawl_stats **out, pawl_error *err);
 pawl_status look_nodes(runtime *rt, pawl_nodes **out, pawl_error *err);
+pawl_status look_acts(runtime *rt, int64_t after, int limit, pawl_acts **out, pawl_error *err);
 pawl_status look_limits(runtime *rt, const pawl_limit_filter *filter, pawl_limits **out, pawl_error *err);
 pawl_status look_health(runtime *rt, pawl_health *out, pawl_error *err);
 pawl_status look_read(runtime *rt, pawl_query *query, pawl_arena *arena, pawl_error *err);

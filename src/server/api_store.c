@@ -11,6 +11,11 @@ typedef struct node_options {
     bool all;
 } node_options;
 
+typedef struct acts_options {
+    int64_t after;
+    int limit;
+} acts_options;
+
 typedef struct stats_options {
     int64_t window_us;
 } stats_options;
@@ -43,6 +48,11 @@ const field rate_body[] = {
     {"discard", FIELD_BOOL, RATE(discard), 0, 0, "fail what cannot start at once"},
     {"horizon", FIELD_DURATION, RATE(horizon_us), 0, 0, "fail a task whose slot is farther away; 1h by default"},
     {"no_horizon", FIELD_BOOL, offsetof(rate_options, no_horizon), 0, 0, "let tasks wait however long"},
+    {0},
+};
+const field acts_query[] = {
+    {"after", FIELD_MICROS, offsetof(acts_options, after), 0, 0, "`next` of the page before"},
+    {"limit", FIELD_INT, offsetof(acts_options, limit), 1, 1000, "rows of a page; 100 by default"},
     {0},
 };
 const field nodes_query[] = {{"all", FIELD_BOOL, offsetof(node_options, all), 0, 0, "dead ones too"}, {0}};
@@ -172,6 +182,31 @@ void route_node_list(call *c)
     jsonw_end_array(&a.w);
     jsonw_end_object(&a.w);
     pawl_nodes_free(nodes);
+    reply_end(c, &a, 200);
+}
+
+void route_act_list(call *c)
+{
+    acts_options o = {0};
+    pawl_acts *acts;
+    pawl_error err;
+    if (!call_query(c, acts_query, &o)) return;
+    if (pawl_get_acts(c->s->options.p, o.after, o.limit, &acts, &err)) {
+        call_fail(c, &err);
+        return;
+    }
+    reply a;
+    reply_begin(&a);
+    jsonw_object(&a.w);
+    jsonw_key(&a.w, "acts");
+    jsonw_array(&a.w);
+    for (size_t i = 0; i < acts->count; i++) act_json(&a.w, &acts->acts[i]);
+    jsonw_end_array(&a.w);
+    jsonw_key(&a.w, "next");
+    if (acts->next) jsonw_int(&a.w, acts->next);
+    else jsonw_null(&a.w);
+    jsonw_end_object(&a.w);
+    pawl_acts_free(acts);
     reply_end(c, &a, 200);
 }
 

@@ -74,6 +74,9 @@ static bool take_parameter(const field *f, const char *text, char *to, pawl_erro
         if (int_parse(text, f->min, max, &number)) *(int *)(to + f->offset) = (int)number;
         else what = "is not a whole number in its range";
         break;
+    case FIELD_MICROS:
+        if (!int_parse(text, f->min, INT64_MAX, (int64_t *)(to + f->offset))) what = "is not a whole number in its range";
+        break;
     case FIELD_DURATION:
         if (!duration_parse(text, (int64_t *)(to + f->offset))) what = "must be a duration like 90s, 5m, 1h30m or 250ms";
         break;

@@ -131,3 +131,14 @@ void limit_json(json_writer *w, const pawl_limit_info *l)
     json_number(w, "waiting", l->waiting);
     jsonw_end_object(w);
 }
+
+void act_json(json_writer *w, const pawl_act *act)
+{
+    jsonw_object(w);
+    json_instant(w, "at", act->at_us);
+    json_text(w, "who", act->who);
+    json_text(w, "action", act->action);
+    json_text(w, "detail", act->detail);
+    json_id(w, "id", act->id);
+    jsonw_end_object(w);
+}

@@ -20,6 +20,7 @@ void task_members(json_writer *w, const pawl_info *task, const pawl_trail *log, 
 void queue_json(json_writer *w, const pawl_queue_info *q);
 void stats_json(json_writer *w, const pawl_stats *s);
 void node_json(json_writer *w, const pawl_node_info *n);
+void act_json(json_writer *w, const pawl_act *act);
 void limit_json(json_writer *w, const pawl_limit_info *l);
 
 #endif

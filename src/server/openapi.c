@@ -39,6 +39,8 @@ static const struct {
     {"nodes", "nodes:[node]"},
     {"stats", "now:time? closed:text? waiting:int pending:int leased:int dead:int window_us:int dispatched:int succeeded:int failed:int cancelled:int "
               "retried:int rescued:int wait_p50_us:int wait_p99_us:int run_p50_us:int run_p99_us:int"},
+    {"act", "at:time? who:text? action:text? detail:text? id:id?"},
+    {"acts", "acts:[act] next:int?"},
     {"alive", "status:text version:text"},
     {"ready", "status:text text:text? store_latency_us:int loop_lag_us:int lease_left_us:int running:int ready:int stuck:int long_running:int pending:int* "
               "leased:int* dead:int* oldest_due_at:time?*"},

@@ -35,7 +35,7 @@ typedef struct route {
 
 extern const route routes[]; /* ends with name NULL */
 extern const field no_fields[], list_query[], get_query[], action_body[], limits_query[], key_query[], rate_body[], nodes_query[],
-    stats_query[], events_query[];
+    acts_query[], stats_query[], events_query[];
 
 struct bulk;
 struct idem;

@@ -32,6 +32,7 @@
     X(limit_pause,  POST,   "/v1/limits/{type}/pause",     OPERATE, DESK,   ALL,   key_query,    no_fields,    "done",         "limits pause",      "Start nothing more of a rate key") \
     X(limit_resume, POST,   "/v1/limits/{type}/resume",    OPERATE, DESK,   ALL,   key_query,    no_fields,    "done",         "limits resume",     "Let a paused rate key go on") \
     X(node_list,    GET,    "/v1/nodes",                   READ,    DESK,   ALL,   nodes_query,  no_fields,    "nodes",        "nodes",             "Processes that run tasks") \
+    X(act_list,     GET,    "/v1/acts",                    READ,    DESK,   ALL,   acts_query,   no_fields,    "acts",         "",                  "The operator log: who did what, oldest first") \
     X(stats,        GET,    "/v1/stats",                   READ,    DESK,   ALL,   stats_query,  no_fields,    "stats",        "stats",             "Counts, rates and times") \
     X(events,       GET,    "/v1/events",                  READ,    LOOP,   ALL,   events_query, no_fields,    "text/event-stream", "",             "What happens to tasks, as it happens (server-sent events)") \
     X(openapi,      GET,    "/v1/openapi.json",            NONE,    LOOP,   OWN,   no_fields,    no_fields,    "any",          "",                  "This description") \

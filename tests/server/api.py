@@ -186,6 +186,11 @@ def store():
     call("DELETE", "/v1/limits/greet?key=acme", wanted=200)
     for body in ({}, {"permits": 0, "period": "1m"}, {"permits": 1, "period": "soon"}, {"permits": 1.5, "period": "1m"}, {"permits": 1, "period": "1m", "horizon": "1h", "no_horizon": True}):
         call("PUT", "/v1/limits/greet", body, 422)
+    acts = call("GET", "/v1/acts", wanted=200).json["acts"]
+    checks.that("who did what", ("local", "pause") in [(act["who"], act["action"]) for act in acts], acts)
+    page = call("GET", "/v1/acts?limit=2", wanted=200).json
+    checks.equal("by pages", page["acts"] + call("GET", f"/v1/acts?after={page['next']}").json["acts"], acts)
+    call("GET", "/v1/acts?after=-1", wanted=422)
     call("GET", "/v1/nodes", wanted=200)
     call("GET", "/v1/nodes?all=true", wanted=200)
     call("GET", "/v1/stats?window=10m", wanted=200)

@@ -225,6 +225,61 @@ def bad_company():
         checks.equal("and it still works", server.post("/v1/tasks", {"type": "x"}).status, 201)
 
 
+def lockstep():
+    """Hundreds of requests at the same moment, again and again: nobody waits for somebody else to come."""
+    body = b'{"type":"x"}'
+    request = b"POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    with served.Server("--threads", "1") as server:
+        crowd = [socket.create_connection(server.address, timeout=30 * served.FACTOR) for _ in range(256)]
+        for _ in range(3):
+            for one in crowd:
+                one.sendall(request)
+            answers = [one.recv(65536)[:12] for one in crowd]
+            checks.equal("all are answered", set(answers), {b"HTTP/1.1 201"})
+        for one in crowd:
+            one.close()
+
+
+def killed():
+    """What was acknowledged is there after SIGKILL, and streams resume with a gap."""
+    folder = tempfile.mkdtemp(prefix="pawl-server-")
+    acked, server = [], served.Server(folder=folder).start()
+
+    def send():
+        connection = http.client.HTTPConnection(*server.address, timeout=30 * served.FACTOR)
+        try:
+            while True:
+                connection.request("POST", "/v1/tasks", '{"type":"kept"}', {"Content-Type": "application/json"})
+                answer = connection.getresponse()
+                if answer.status == 201:
+                    acked.append(json.loads(answer.read())["id"])
+        except (OSError, http.client.HTTPException, ValueError):
+            pass
+
+    stream = Events(server)
+    threads = [threading.Thread(target=send) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    last = [stream.next() for _ in range(50)][-1]
+    served.until("some are acknowledged", lambda: len(acked) > 300)
+    server.process.kill()
+    for thread in threads:
+        thread.join()
+    server.clean()
+    server = served.Server(folder=folder)
+    server.own_folder = True
+    with server:
+        stored, cursor = set(), ""
+        while cursor is not None:
+            page = server.get(f"/v1/tasks?limit=1000&type=kept{cursor and '&cursor=' + cursor}").json
+            stored |= {task["id"] for task in page["tasks"]}
+            cursor = page["next"]
+        checks.equal("nothing acknowledged is lost", set(acked) - stored, set())
+        again = Events(server, Last_Event_ID=last["id"])
+        checks.equal("the stream says that it lost some", again.next()["event"], "gap")
+        again.close()
+
+
 def turned_away(server):
     try:
         return server.get("/healthz").status == 503
@@ -242,7 +297,7 @@ def vanish(server):
 
 
 def main():
-    for part in (settings, failing_starts, sockets, systemd, signals, events, bad_company):
+    for part in (settings, failing_starts, sockets, systemd, signals, events, bad_company, lockstep, killed):
         part()
     return checks.end()
 
