@@ -95,7 +95,7 @@ static pawl_status add(const char *name, unsigned bits, char text[TOKEN_TEXT], p
 int cmd_tokens_add(cli *c)
 {
     char text[TOKEN_TEXT];
-    unsigned bits;
+    unsigned bits = 0;
     pawl_error err;
     int code = check_words(c, &bits);
     if (code) return code;

@@ -332,7 +332,8 @@ int remote_queues(cli *c)
     int code = 0;
     begin(&r, "/v1/queues");
     pawl_status status = ask(c, &r, "GET", &err);
-    json array = status ? (json){0} : json_member(r.object, "queues");
+    json array = {0};
+    if (!status) array = json_member(r.object, "queues");
     pawl_queue_info *list = status ? NULL : pawl_arena_alloc(r.arena, (count_of(array) + 1) * sizeof *list);
     pawl_stats stats = {.queues = list, .now_us = cli_now_us()};
     for (size_t at = 0; list && !status && json_each(array, &at, &key, &value); stats.queues_count++) {

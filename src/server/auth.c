@@ -37,7 +37,6 @@ struct auth {
 /* Host without its port; false: it has no such form. */
 static bool host_name(const char *host, char name[256])
 {
-    size_t n = strlen(host);
     const char *end;
     if (*host == '[') {
         end = strchr(host, ']');
@@ -46,7 +45,7 @@ static bool host_name(const char *host, char name[256])
     } else {
         end = strchrnul(host, ':');
     }
-    n = (size_t)(end - host);
+    size_t n = (size_t)(end - host);
     if (n == 0 || n >= 256) return false;
     memcpy(name, host, n);
     name[n] = '\0';

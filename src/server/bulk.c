@@ -175,7 +175,7 @@ static void write_item(bulk *b, const item *it)
     pawl_status status = r ? r->status : it->status;
     jsonw_object(w);
     json_number(w, "index", b->number++);
-    if (status == PAWL_OK) {
+    if (r && status == PAWL_OK) {
         b->stored++;
         json_id(w, "id", r->id);
         json_text(w, "outcome", pawl_dispatched_name(r->outcome));

@@ -317,7 +317,7 @@ static void operation(json_writer *w, const route *r)
 {
     char method[8] = "";
     const char *name = http_method_name(r->method);
-    for (size_t i = 0; name[i] && i < sizeof method - 1; i++) method[i] = (char)tolower(name[i]);
+    for (size_t i = 0; i < sizeof method - 1 && name[i]; i++) method[i] = (char)tolower(name[i]);
     jsonw_key(w, method);
     jsonw_object(w);
     json_text(w, "operationId", r->name);
