@@ -19,7 +19,7 @@ Made by `scripts/api.py` from the table of routes; a server gives the same as Op
 - Whatever is wrong is answered with a problem (RFC 9457): `type` is a word for programs, `detail` says what to do.
 - Lists come in pages: send `next` of one as `cursor` to get the following one.
 - `Idempotency-Key` on a POST: sent again, it gets the first answer again (`Idempotent-Replayed: true`). Answers are remembered for a day
-  and in memory only. A task's own `key` is the durable way.
+  and in memory only, and not those of NDJSON streams. A task's own `key` is the durable way.
 - `Authorization: Bearer TOKEN`, once there are tokens. The scope that a route needs stands beside it.
 """
 

@@ -98,6 +98,31 @@ static int64_t oldest_due(const pawl_stats *stats)
     return oldest;
 }
 
+/* What is in the store is nobody's business who may not read there. */
+static bool may_look(const call *c)
+{
+    caller who;
+    const char *type, *why;
+    return auth_check(c->s->auth, c->r, SCOPE_READ, true, &who, &type, &why) == 0;
+}
+
+static void ready_details(json_writer *w, const state *st)
+{
+    json_text(w, "text", *st->text ? st->text : NULL);
+    json_number(w, "store_latency_us", st->health.store_latency_us);
+    json_number(w, "loop_lag_us", st->health.loop_lag_us);
+    json_number(w, "lease_left_us", st->health.lease_left_us);
+    json_number(w, "running", st->health.running);
+    json_number(w, "ready", st->health.ready);
+    json_number(w, "stuck", st->health.stuck);
+    json_number(w, "long_running", st->health.long_running);
+    if (!st->stats) return;
+    json_number(w, "pending", st->stats->pending);
+    json_number(w, "leased", st->stats->leased);
+    json_number(w, "dead", st->stats->dead);
+    json_instant(w, "oldest_due_at", oldest_due(st->stats));
+}
+
 void route_ready(call *c)
 {
     state st;
@@ -108,20 +133,7 @@ void route_ready(call *c)
     reply_begin(&a);
     jsonw_object(&a.w);
     json_text(&a.w, "status", word);
-    json_text(&a.w, "text", *st.text ? st.text : NULL);
-    json_number(&a.w, "store_latency_us", st.health.store_latency_us);
-    json_number(&a.w, "loop_lag_us", st.health.loop_lag_us);
-    json_number(&a.w, "lease_left_us", st.health.lease_left_us);
-    json_number(&a.w, "running", st.health.running);
-    json_number(&a.w, "ready", st.health.ready);
-    json_number(&a.w, "stuck", st.health.stuck);
-    json_number(&a.w, "long_running", st.health.long_running);
-    if (st.stats) {
-        json_number(&a.w, "pending", st.stats->pending);
-        json_number(&a.w, "leased", st.stats->leased);
-        json_number(&a.w, "dead", st.stats->dead);
-        json_instant(&a.w, "oldest_due_at", oldest_due(st.stats));
-    }
+    if (may_look(c)) ready_details(&a.w, &st);
     jsonw_end_object(&a.w);
     pawl_stats_free(st.stats);
     reply_end(c, &a, strcmp(word, "unhealthy") == 0 || strcmp(word, "stopping") == 0 ? 503 : 200);

@@ -42,8 +42,8 @@ static const struct {
     {"act", "at:time? who:text? action:text? detail:text? id:id?"},
     {"acts", "acts:[act] next:int?"},
     {"alive", "status:text version:text"},
-    {"ready", "status:text text:text? store_latency_us:int loop_lag_us:int lease_left_us:int running:int ready:int stuck:int long_running:int pending:int* "
-              "leased:int* dead:int* oldest_due_at:time?*"},
+    {"ready", "status:text text:text?* store_latency_us:int* loop_lag_us:int* lease_left_us:int* running:int* ready:int* stuck:int* long_running:int* "
+              "pending:int* leased:int* dead:int* oldest_due_at:time?*"},
     {"problem", "type:text title:text status:int detail:text"},
 };
 /* clang-format on */

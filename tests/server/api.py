@@ -292,6 +292,9 @@ def metrics():
                 seen.add((found[1], found[3]))
                 checks.that(f"{found[1]}: a counter ends in _total", (kinds[found[1]] == "counter") == found[1].endswith("_total"))
                 checks.that(f"{found[1]}: no label that grows", found[2] in (None, "state", "queue", "event", "status"), found[2])
+    with open(f"{os.environ['PAWL_SOURCE_DIR']}/docs/server.md", encoding="utf-8") as file:
+        documented = dict(re.findall(r"^\| `(pawl_\w+)` \| (\w+) \|", file.read(), re.M))
+    checks.equal("docs/server.md names them", documented, kinds)
     checks.that("queues are there", ("pawl_queue_pending_tasks", "lines") in seen, seen)
 
 

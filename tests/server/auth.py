@@ -153,6 +153,8 @@ def main():
         server.wait_line("were read again")
         matrix(server, tokens)
         tenants(server, acme, admin)
+        checks.equal("ready, for anybody", server.get("/readyz").json, {"status": "ready"})
+        checks.that("and more for who may read", "pending" in server.get("/readyz", Authorization=f"Bearer {admin['text']}").json)
         broken_tokens(server, admin)
         files(folder, tokens)
         old = make(folder, "brief", ["admin"], options=["--expires", "1s"])
