@@ -3,13 +3,16 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 FUZZ_SECONDS ?= 60
 
-.PHONY: all run quick check soak fuzz lint coverage canaries bench install format clean setup help
+.PHONY: all run demo quick check soak fuzz lint coverage canaries bench install format clean setup help
 all: ## Build build/pawl, build/libpawl.a and build/libpawl.so (the default)
 	@scripts/setup.sh build
 	@test -e build/build.ninja || cmake --preset release
 	@cmake --build build --target product --parallel $(JOBS)
 
-run: all ## Build, then show Pawl at work in a short demo
+run: all ## Build, then start the server with a demo: says where to look and what to type
+	@scripts/run.sh
+
+demo: all ## Build, then show the same demo in the terminal, without a server
 	@scripts/demo.sh
 
 quick: ## The quick tests (under 2 minutes)

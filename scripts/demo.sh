@@ -1,5 +1,5 @@
 #!/bin/sh
-# What `make run` starts: the demo on a SQLite file in the current directory. Builds nothing.
+# What `make demo` starts: the demo on a SQLite file in the current directory. Builds nothing.
 #
 #   scripts/demo.sh [STORE-FILE] [OPTIONS OF pawl demo]
 #

@@ -18,6 +18,7 @@ needs_build=(
     "command:ninja ninja-build"
     "command:pkg-config pkg-config"
     "header:sqlite3.h libsqlite3-dev"
+    "module:libmicrohttpd libmicrohttpd-dev"
     "module:libpq libpq-dev"
     "module:libmariadb libmariadb-dev"
 )

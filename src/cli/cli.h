@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "cli/opts.h"
 #include "cli/term.h"
+#include "server/encode.h"
 #include <pawl.h>
 
 #define EXIT_ACT 1 /* a person must act */
@@ -28,7 +29,8 @@ typedef struct command {
 struct cli {
     const char *program; /* as it was called, for hints */
     const command *command;
-    const char *store; /* as --store says; NULL: environment, then sqlite:pawl.db */
+    const char *store;               /* as --store says; NULL: environment, then sqlite:pawl.db */
+    const char *server, *token_file; /* --server, in place of a store; see remote.h */
     bool json, help, version, no_color;
     char **args; /* what is not an option */
     int args_count;
@@ -63,18 +65,15 @@ typedef struct answer {
 void cli_json_begin(const cli *c, answer *a);
 int cli_json_end(const cli *c, answer *a);
 
-void json_text(json_writer *w, const char *key, const char *value); /* NULL: null */
-void json_number(json_writer *w, const char *key, int64_t value);
-void json_truth(json_writer *w, const char *key, bool value);
-void json_instant(json_writer *w, const char *key, int64_t at_us); /* 0: null */
-void json_id(json_writer *w, const char *key, pawl_id id);         /* 0: null */
-void json_blob(json_writer *w, const char *name, pawl_bytes data,
-               const char *content_type); /* NAME or NAME_base64; empty: nothing */
-
-/* A task for programs and for people (task_view.c). */
-void task_json(json_writer *w, const pawl_info *task, const pawl_trail *log, const pawl_trail *audit);
+/* A task for people (task_text.c); for programs: server/encode.h. */
 void task_text(const cli *c, const pawl_info *task, const pawl_trail *log, const pawl_trail *audit, bool full);
 int task_page(const cli *c, pawl *p, pawl_filter *filter, bool all, bool dead);
+
+/* The same from anywhere: what `fetch` gives lives until it is called again. */
+typedef pawl_status (*page_fn)(const cli *c, void *ctx, const pawl_filter *filter, pawl_page *page, pawl_error *err);
+int task_pages(const cli *c, page_fn fetch, void *ctx, pawl_filter *filter, bool all, bool dead);
+
+bool queues_table(const cli *c, const pawl_stats *stats);
 
 int cmd_enqueue(cli *c);
 int cmd_tasks_list(cli *c);
@@ -93,7 +92,6 @@ int cmd_limits_pause(cli *c);
 int cmd_limits_resume(cli *c);
 int cmd_limits_concurrency(cli *c);
 int cmd_limits_turns(cli *c);
-void cli_json_key(json_writer *w, pawl_bytes key);           /* cmd_limits.c: "key", or "key_base64" */
 void places_json(json_writer *w, const pawl_places *places); /* cmd_places.c: for pawl limits list */
 bool places_table(const cli *c, const pawl_places *places);
 int cmd_schedules_list(cli *c);
@@ -124,6 +122,13 @@ int cmd_cron_next(cli *c);
 int cmd_cron_zones(cli *c);
 int cmd_completion(cli *c);
 int cmd_demo(cli *c);
+int cmd_serve(cli *c);
+int cmd_tokens_add(cli *c);
+int cmd_tokens_list(cli *c);
+int cmd_tokens_rm(cli *c);
+int cmd_config_check(cli *c);
+int cmd_config_sample(cli *c);
+int cmd_openapi(cli *c);
 int cmd_version(cli *c);
 int cmd_help(cli *c);
 
@@ -131,6 +136,7 @@ extern const opt enqueue_opts[], list_opts[], show_opts[], wait_opts[], cancel_o
     dead_retry_opts[], dead_ack_opts[], stats_opts[], nodes_opts[], log_opts[], work_opts[], bench_opts[], demo_opts[],
     migrate_up_opts[], migrate_sql_opts[], cron_next_opts[], move_opts[], export_opts[], import_opts[], limits_list_opts[],
     limits_set_opts[], limits_key_opts[], limits_concurrency_opts[], limits_turns_opts[], schedules_list_opts[],
-    schedules_show_opts[], schedules_add_opts[], schedules_edit_opts[], schedules_by_opts[], schedules_run_opts[];
+    schedules_show_opts[], schedules_add_opts[], schedules_edit_opts[], schedules_by_opts[], schedules_run_opts[], serve_opts[],
+    tokens_opts[], tokens_add_opts[];
 
 #endif

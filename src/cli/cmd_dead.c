@@ -1,6 +1,7 @@
 /* pawl dead: failed tasks that nobody has dealt with yet. */
 #include "cli/filter.h"
 #include "cli/help.h"
+#include "cli/remote.h"
 
 const char help_dead_list[] = "A dead letter is a failed task that was neither retried nor acknowledged. It stays for 90 days.\n"
                               "\n"
@@ -48,11 +49,12 @@ static const char *by(void) { return o.by ? o.by : cli_person(); }
 int cmd_dead_list(cli *c)
 {
     int code;
-    pawl *p = cli_open_reading(c, &code);
-    if (!p) return code;
     o.filter.limit = (int)o.limit;
     o.filter.state = "failed";
     o.filter.unresolved = true;
+    if (c->server) return remote_list(c, &o.filter, o.all, true);
+    pawl *p = cli_open_reading(c, &code);
+    if (!p) return code;
     code = task_page(c, p, &o.filter, o.all, true);
     pawl_close(p);
     return code;

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "cli/bulk.h"
 #include "cli/help.h"
+#include "cli/remote.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -123,6 +124,12 @@ static int enqueue_one(cli *c)
     int code = 0;
     buf_init(&payload, alloc_default(), PAYLOAD_MAX);
     pawl_status status = read_payload(c, &payload, &err);
+    if (!status && c->server) {
+        o.task.payload = (pawl_bytes){payload.data, payload.len};
+        code = remote_enqueue(c, &o.task);
+        buf_done(&payload);
+        return code;
+    }
     pawl *p = status ? NULL : cli_open_writing(c, &code);
     if (p) {
         o.task.payload = (pawl_bytes){payload.data, payload.len};
@@ -153,5 +160,6 @@ int cmd_enqueue(cli *c)
     if (!o.bulk && !o.task.type) return cli_usage(c, "--type is missing: it routes the task to its handler");
     if (o.bulk && (o.task.id || o.task.key))
         return cli_usage(c, "--id and --key belong to one task: put them into the lines of --bulk");
+    if (o.bulk && c->server) return cli_usage(c, "--bulk works on a store: send the file to POST /v1/tasks/bulk of the server");
     return o.bulk ? enqueue_bulk(c, &o.task, o.bulk) : enqueue_one(c);
 }

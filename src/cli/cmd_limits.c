@@ -71,35 +71,6 @@ static void rate_text(const pawl_limit_info *l, char out[64])
     else snprintf(out, 64, "%d per %s", l->rate.permits, period);
 }
 
-void cli_json_key(json_writer *w, pawl_bytes key)
-{
-    bool text = utf8_valid(key.data, key.len);
-    jsonw_key(w, text ? "key" : "key_base64");
-    if (key.len == 0) jsonw_null(w);
-    else if (text) jsonw_bytes(w, key);
-    else jsonw_base64(w, key);
-}
-
-static void limit_json(json_writer *w, const pawl_limit_info *l)
-{
-    jsonw_object(w);
-    json_text(w, "type", l->type);
-    cli_json_key(w, l->key);
-    json_truth(w, "own", l->own);
-    json_truth(w, "paused", l->paused);
-    json_number(w, "permits", l->rate.permits);
-    json_number(w, "period_us", l->rate.period_us);
-    json_number(w, "burst", l->rate.burst ? l->rate.burst : l->rate.permits);
-    json_truth(w, "start_empty", l->rate.start_empty);
-    json_truth(w, "retries_free", l->rate.retries_free);
-    json_truth(w, "discard", l->rate.discard);
-    json_number(w, "horizon_us", l->rate.horizon_us ? l->rate.horizon_us : PAWL_HOUR);
-    json_number(w, "left", l->left);
-    json_instant(w, "next_slot_at", l->paused ? 0 : l->next_slot_us);
-    json_number(w, "waiting", l->waiting);
-    jsonw_end_object(w);
-}
-
 static int limits_json(const cli *c, const pawl_limits *limits, const pawl_places *places)
 {
     answer a;
@@ -216,7 +187,7 @@ static int done(cli *c, pawl *p, pawl_status status, const pawl_error *err, cons
         cli_json_begin(c, &a);
         jsonw_object(&a.w);
         json_text(&a.w, "type", c->args[0]);
-        cli_json_key(&a.w, key_bytes());
+        json_rate_key(&a.w, key_bytes());
         json_text(&a.w, "done", what);
         jsonw_end_object(&a.w);
         return cli_json_end(c, &a);

@@ -18,16 +18,7 @@ static int nodes_json(const cli *c, const pawl_nodes *nodes)
     for (size_t i = 0; i < nodes->count; i++) {
         const pawl_node_info *n = &nodes->nodes[i];
         if (!n->alive && !all) continue;
-        jsonw_object(&a.w);
-        json_number(&a.w, "id", n->id);
-        json_text(&a.w, "name", n->name);
-        json_number(&a.w, "pid", n->pid);
-        json_truth(&a.w, "alive", n->alive);
-        json_instant(&a.w, "born_at", n->born_us);
-        json_instant(&a.w, "expires_at", n->expires_us);
-        json_number(&a.w, "leases", n->leases);
-        json_text(&a.w, "queues", n->queues);
-        jsonw_end_object(&a.w);
+        node_json(&a.w, n);
     }
     jsonw_end_array(&a.w);
     jsonw_end_object(&a.w);

@@ -57,7 +57,7 @@ static void place_json(json_writer *w, const pawl_place_info *p)
     jsonw_object(w);
     json_text(w, "scope", scope_name(p->scope));
     json_text(w, "name", p->name);
-    cli_json_key(w, p->key);
+    json_rate_key(w, p->key);
     json_truth(w, "own", p->own);
     json_number(w, p->scope == PAWL_SCOPE_TENANTS ? "weight" : "most", p->most);
     json_truth(w, "ordered", p->ordered);

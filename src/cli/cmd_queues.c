@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "cli/filter.h"
 #include "cli/help.h"
+#include "cli/remote.h"
 
 const char help_queues[] = "Shows every queue that has tasks, a node that serves it, or a pause. DUE counts up to 10,000.\n";
 const char help_pause[] =
@@ -12,21 +13,6 @@ const char help_pause[] =
     "  pawl queues pause mail\n";
 const char help_resume[] = "Examples\n"
                            "  pawl queues resume mail\n";
-
-static void queue_json(json_writer *w, const pawl_queue_info *q)
-{
-    jsonw_object(w);
-    json_text(w, "name", q->name);
-    json_truth(w, "paused", q->paused);
-    json_truth(w, "served", q->served);
-    json_number(w, "waiting", q->waiting);
-    json_number(w, "pending", q->pending);
-    json_number(w, "leased", q->leased);
-    json_number(w, "failed", q->failed);
-    json_number(w, "due", q->due);
-    json_instant(w, "oldest_due_at", q->oldest_due_us);
-    jsonw_end_object(w);
-}
 
 static int print_json(const cli *c, const pawl_stats *stats)
 {
@@ -55,7 +41,7 @@ static void number_cell(table *t, int64_t value, paint color)
     table_cell(t, value ? color : DIM, "%s", text);
 }
 
-static bool queues_table(const cli *c, const pawl_stats *stats)
+bool queues_table(const cli *c, const pawl_stats *stats)
 {
     static const char *const titles[] = {"PENDING", "DUE", "RUNNING", "DEAD"};
     table t;
@@ -84,6 +70,7 @@ int cmd_queues_list(cli *c)
     pawl_error err;
     pawl_stats *stats;
     int code = 0;
+    if (c->server) return remote_queues(c);
     pawl *p = cli_open_reading(c, &code);
     if (!p) return code;
     if (pawl_get_stats(p, 0, &stats, &err)) code = cli_fail(c, &err);
@@ -128,6 +115,9 @@ static int switch_queues(cli *c, switch_fn act, const char *done)
     return first;
 }
 
-int cmd_queues_pause(cli *c) { return switch_queues(c, pawl_pause, "paused"); }
+int cmd_queues_pause(cli *c) { return c->server ? remote_switch(c, "pause", "paused") : switch_queues(c, pawl_pause, "paused"); }
 
-int cmd_queues_resume(cli *c) { return switch_queues(c, pawl_resume, "resumed"); }
+int cmd_queues_resume(cli *c)
+{
+    return c->server ? remote_switch(c, "resume", "resumed") : switch_queues(c, pawl_resume, "resumed");
+}

@@ -14,29 +14,11 @@ const opt stats_opts[] = {OPTION(OPT_DURATION, "window", &window_us, "DURATION",
                                  .min = PAWL_MINUTE, .max = 366 * PAWL_DAY, .fallback = "1h"),
                           OPTIONS_END};
 
-static int stats_json(const cli *c, const pawl_stats *s)
+static int print_json(const cli *c, const pawl_stats *s)
 {
     answer a;
     cli_json_begin(c, &a);
-    jsonw_object(&a.w);
-    json_instant(&a.w, "now", s->now_us);
-    json_text(&a.w, "closed", s->closed);
-    json_number(&a.w, "waiting", s->waiting);
-    json_number(&a.w, "pending", s->pending);
-    json_number(&a.w, "leased", s->leased);
-    json_number(&a.w, "dead", s->dead);
-    json_number(&a.w, "window_us", s->window_us);
-    json_number(&a.w, "dispatched", s->dispatched);
-    json_number(&a.w, "succeeded", s->succeeded);
-    json_number(&a.w, "failed", s->failed);
-    json_number(&a.w, "cancelled", s->cancelled);
-    json_number(&a.w, "retried", s->retried);
-    json_number(&a.w, "rescued", s->rescued);
-    json_number(&a.w, "wait_p50_us", s->wait_p50_us);
-    json_number(&a.w, "wait_p99_us", s->wait_p99_us);
-    json_number(&a.w, "run_p50_us", s->run_p50_us);
-    json_number(&a.w, "run_p99_us", s->run_p99_us);
-    jsonw_end_object(&a.w);
+    stats_json(&a.w, s);
     return cli_json_end(c, &a);
 }
 
@@ -89,7 +71,7 @@ int cmd_stats(cli *c)
     if (!p) return code;
     if (pawl_get_stats(p, window_us, &stats, &err)) code = cli_fail(c, &err);
     else {
-        code = c->json ? stats_json(c, stats) : stats_text(c, stats);
+        code = c->json ? print_json(c, stats) : stats_text(c, stats);
         pawl_stats_free(stats);
     }
     pawl_close(p);

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "cli/filter.h"
 #include "cli/help.h"
+#include "cli/remote.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,9 +79,10 @@ const char *cli_by(void) { return by_name ? by_name : cli_person(); }
 int cmd_tasks_list(cli *c)
 {
     int code;
+    o.filter.limit = (int)o.limit;
+    if (c->server) return remote_list(c, &o.filter, o.all, false);
     pawl *p = cli_open_reading(c, &code);
     if (!p) return code;
-    o.filter.limit = (int)o.limit;
     code = task_page(c, p, &o.filter, o.all, false);
     pawl_close(p);
     return code;
@@ -125,7 +127,7 @@ static int with_id(cli *c, int (*act)(cli *c, pawl *p, pawl_id id))
     return code;
 }
 
-int cmd_tasks_show(cli *c) { return with_id(c, show); }
+int cmd_tasks_show(cli *c) { return c->server ? remote_show(c, o.log, o.audit, o.full) : with_id(c, show); }
 
 static int why(cli *c, pawl *p, pawl_id id)
 {
@@ -151,7 +153,7 @@ static int why(cli *c, pawl *p, pawl_id id)
     return 0;
 }
 
-int cmd_tasks_why(cli *c) { return with_id(c, why); }
+int cmd_tasks_why(cli *c) { return c->server ? remote_why(c) : with_id(c, why); }
 
 /* ---- waiting -------------------------------------------------------------------------------------------------------------------- */
 
@@ -210,9 +212,14 @@ int cmd_tasks_cancel(cli *c)
     const char *by = o.by ? o.by : cli_person();
     if (c->args_count) {
         if (o.all || filter_given(&o.filter)) return cli_usage(c, "give either ids or a filter, not both");
+        if (c->server) return remote_act(c, "cancel", "cancelled");
         return for_each_id(c, "cancelled", by, cancel_one);
     }
+    if (c->server) return cli_usage(c, "with --server say which tasks, by their ids");
     return for_filter(c, &o.filter, o.all, "cancelled", by, pawl_cancel_where);
 }
 
-int cmd_tasks_retry(cli *c) { return for_each_id(c, "retried", cli_by(), pawl_retry_task); }
+int cmd_tasks_retry(cli *c)
+{
+    return c->server ? remote_act(c, "retry", "retried") : for_each_id(c, "retried", cli_by(), pawl_retry_task);
+}

@@ -1,4 +1,4 @@
-/* pawl demo: what `make run` shows.
+/* pawl demo: what `make demo` shows; its handlers and its trickle are also those of `make run` (pawl serve --demo).
  *
  *   cmd_demo.c       the engine, the trickle of tasks, the main loop
  *   demo_handlers.c  a few handlers that behave like real ones, failures included

@@ -69,6 +69,16 @@ const command commands[] = {
      0, -1, false, cmd_dead_ack},
     {"work", "Running", "run tasks through a command", "[--queue Q] [OPTIONS] -- COMMAND ARG...", help_work, work_opts, 0, 0,
      true, cmd_work},
+    {"serve", "Running", "serve the HTTP API", "[OPTIONS]", help_serve, serve_opts, 0, 0, false, cmd_serve},
+    {"tokens add", "Running", "make a token for the HTTP API", "NAME [OPTIONS]", help_tokens_add, tokens_add_opts, 1, 1, false,
+     cmd_tokens_add},
+    {"tokens list", "Running", "tokens that are known", "[OPTIONS]", help_tokens_list, tokens_opts, 0, 0, false, cmd_tokens_list},
+    {"tokens rm", "Running", "take a token back", "NAME [OPTIONS]", help_tokens_rm, tokens_opts, 1, 1, false, cmd_tokens_rm},
+    {"config check", "Running", "say whether a config file is right", "[FILE]", help_config_check, NULL, 0, 1, false,
+     cmd_config_check},
+    {"config sample", "Running", "print a config file with every setting explained", "", help_config_sample, NULL, 0, 0, false,
+     cmd_config_sample},
+    {"openapi", NULL, "print the OpenAPI document of the HTTP API", "", NULL, NULL, 0, 0, false, cmd_openapi},
     {"stats", "Looking", "counts, rates and times", "[OPTIONS]", help_stats, stats_opts, 0, 0, false, cmd_stats},
     {"nodes", "Looking", "processes that run tasks", "[OPTIONS]", help_nodes, nodes_opts, 0, 0, false, cmd_nodes},
     {"log", "Looking", "what people did: the operator log", "[OPTIONS]", help_log, log_opts, 0, 0, false, cmd_log},
@@ -103,6 +113,9 @@ const opt global_opts[] = {
         OPT_TEXT, "store", &context.store, "URL",
         "where tasks live: sqlite:PATH, postgres://HOST/DATABASE, mysql://HOST/DATABASE or memory: (else $PAWL_STORE, $DATABASE_URL, "
         "sqlite:pawl.db)"),
+    OPTION(OPT_TEXT, "server", &context.server, "URL",
+           "ask a server in place of a store: http://HOST:PORT or unix:/PATH (enqueue, tasks, queues, dead list)"),
+    OPTION(OPT_TEXT, "token-file", &context.token_file, "FILE", "a token for the server (else $PAWL_TOKEN)"),
     OPTION(OPT_FLAG, "json", &context.json, NULL, "answer in JSON"),
     OPTION(OPT_FLAG, "no-color", &context.no_color, NULL, "no colours (also: NO_COLOR in the environment)"),
     OPTION(OPT_FLAG, "help", &context.help, NULL, "explain the command"),
@@ -208,6 +221,18 @@ static bool take_arguments(cli *c, int argc, char **argv, int at, pawl_error *er
     return true;
 }
 
+/* Commands that ask a server as well (remote.h). */
+static bool knows_server(const command *command)
+{
+    static int (*const known[])(cli * c) = {cmd_enqueue,       cmd_tasks_list,  cmd_tasks_show,  cmd_tasks_why,
+                                            cmd_tasks_cancel,  cmd_tasks_retry, cmd_queues_list, cmd_queues_pause,
+                                            cmd_queues_resume, cmd_dead_list};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (command->run == known[i]) return true;
+    }
+    return false;
+}
+
 static int check_count(const cli *c)
 {
     const command *command = c->command;
@@ -223,6 +248,8 @@ static int run_command(cli *c, int argc, char **argv, int at)
     if (!take_arguments(c, argc, argv, at, &err)) return cli_usage(c, "%s", err.message);
     term_init(&c->term, stdout, c->no_color);
     if (c->help) return help_command(c, c->command, stdout);
+    if (c->server && !knows_server(c->command))
+        return cli_usage(c, "\"pawl %s\" works on a store, not on a server", c->command->name);
     int code = check_count(c);
     return code ? code : c->command->run(c);
 }

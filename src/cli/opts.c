@@ -6,42 +6,7 @@
 #include "cli/term.h"
 #include <string.h>
 
-/* ---- spelling ---------------------------------------------------------------------------------------------------------------- */
-
-#define SPELL_MAX 40
-
-/* Letters to change, add, leave out or swap with their neighbour to get from a to b; both shorter than SPELL_MAX. */
-static int spelling_distance(const char *a, const char *b)
-{
-    int rows[3][SPELL_MAX + 1];
-    int n = (int)strlen(a), m = (int)strlen(b);
-    for (int j = 0; j <= m; j++) rows[0][j] = j;
-    for (int i = 1; i <= n; i++) {
-        int *row = rows[i % 3], *above = rows[(i + 2) % 3], *above2 = rows[(i + 1) % 3];
-        row[0] = i;
-        for (int j = 1; j <= m; j++) {
-            int best = above[j - 1] + (a[i - 1] != b[j - 1]);
-            if (above[j] + 1 < best) best = above[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-            if (swapped && above2[j - 2] + 1 < best) best = above2[j - 2] + 1;
-            row[j] = best;
-        }
-    }
-    return rows[n % 3][m];
-}
-
-void closest_try(closest *c, const char *typed, const char *candidate)
-{
-    size_t n = strlen(typed), m = strlen(candidate);
-    if (n == 0 || n >= SPELL_MAX || m >= SPELL_MAX) return;
-    int distance = spelling_distance(typed, candidate);
-    if (n >= 3 && n < m && strncmp(typed, candidate, n) == 0) distance = 1;
-    int allowed = n < 4 ? 1 : n < 8 ? 2 : 3;
-    if (distance > allowed || (c->word && distance >= c->distance)) return;
-    c->word = candidate;
-    c->distance = distance;
-}
+#define TYPED_MAX 40 /* longer names are not worth guessing at */
 
 /* ---- values ------------------------------------------------------------------------------------------------------------------ */
 
@@ -135,6 +100,14 @@ static pawl_status take_value(const opt *o, const char *text, pawl_error *err)
     return err_set(err, PAWL_INTERNAL, "--%s takes no value", o->name);
 }
 
+pawl_status opts_set(const opt *o, const char *text, pawl_error *err)
+{
+    if (o->type != OPT_FLAG) return take_value(o, text, err);
+    *(bool *)o->to = strcmp(text, "true") == 0 || strcmp(text, "yes") == 0;
+    if (*(bool *)o->to || strcmp(text, "false") == 0 || strcmp(text, "no") == 0) return PAWL_OK;
+    return err_set(err, PAWL_INVALID, "--%s \"%s\" is neither true nor false", o->name, text);
+}
+
 /* ---- tables ------------------------------------------------------------------------------------------------------------------ */
 
 bool opts_defaults(const opt *table, pawl_error *err)
@@ -170,7 +143,7 @@ const opt *opts_find(const opt *const *tables, const char *argument)
 
 static pawl_status unknown(const opt *const *tables, const char *argument, pawl_error *err)
 {
-    char typed[SPELL_MAX];
+    char typed[TYPED_MAX];
     const char *name = argument + strspn(argument, "-");
     size_t n = strcspn(name, "=");
     closest best = {0};

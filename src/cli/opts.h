@@ -4,6 +4,7 @@
 #define CLI_OPTS_H
 
 #include "base/buf.h"
+#include "base/closest.h"
 #include <pawl.h>
 #include <stdio.h>
 
@@ -58,14 +59,9 @@ const opt *opts_find(const opt *const *tables, const char *argument);
 /* Takes argv[*at], which begins with '-', and its value, and moves *at behind them. INVALID: an error that names the flag. */
 pawl_status opts_take(const opt *const *tables, int argc, char **argv, int *at, pawl_error *err);
 
+/* A value that comes from elsewhere than the command line; a flag's is true or false. The text must live as long as the option. */
+pawl_status opts_set(const opt *o, const char *text, pawl_error *err);
+
 void opts_help(const opt *table, FILE *out, int width);
-
-/* Spelling: the word of the list that was probably meant; NULL: none is close. */
-typedef struct closest {
-    const char *word;
-    int distance;
-} closest;
-
-void closest_try(closest *c, const char *typed, const char *candidate);
 
 #endif

@@ -106,20 +106,45 @@ static int print_lines(const cli *c, const pawl_page *page)
     return code;
 }
 
-int task_page(const cli *c, pawl *p, pawl_filter *filter, bool all, bool dead)
+int task_pages(const cli *c, page_fn fetch, void *ctx, pawl_filter *filter, bool all, bool dead)
 {
     pawl_error err;
     char cursor[256];
     size_t shown = 0;
     if (all) filter->limit = 1000;
     for (;;) {
-        pawl_page *page;
-        if (pawl_list(p, filter, &page, &err)) return cli_fail(c, &err);
-        bool go_on = page->next && (all || (page->count == 0 && page->partial));
-        int code = c->json ? all ? print_lines(c, page) : print_json(c, page) : print_text(c, page, &shown, go_on, dead);
-        if (page->next) snprintf(cursor, sizeof cursor, "%s", page->next);
-        pawl_page_free(page);
+        pawl_page page;
+        if (fetch(c, ctx, filter, &page, &err)) return cli_fail(c, &err);
+        bool go_on = page.next && (all || (page.count == 0 && page.partial));
+        int code = c->json ? all ? print_lines(c, &page) : print_json(c, &page) : print_text(c, &page, &shown, go_on, dead);
+        if (page.next) snprintf(cursor, sizeof cursor, "%s", page.next);
         filter->cursor = cursor;
         if (code || !go_on || (c->json && !all)) return code;
     }
+}
+
+typedef struct local {
+    pawl *p;
+    pawl_page *page;
+} local;
+
+static pawl_status fetch_local(const cli *c, void *ctx, const pawl_filter *filter, pawl_page *page, pawl_error *err)
+{
+    local *l = ctx;
+    pawl_page *next;
+    (void)c;
+    pawl_status status = pawl_list(l->p, filter, &next, err);
+    if (status) return status;
+    pawl_page_free(l->page);
+    l->page = next;
+    *page = *next;
+    return PAWL_OK;
+}
+
+int task_page(const cli *c, pawl *p, pawl_filter *filter, bool all, bool dead)
+{
+    local l = {.p = p};
+    int code = task_pages(c, fetch_local, &l, filter, all, dead);
+    pawl_page_free(l.page);
+    return code;
 }

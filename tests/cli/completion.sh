@@ -28,10 +28,10 @@ offers() {
 }
 
 is "commands" "$(offers pawl en)" "enqueue"
-like "all commands" "$(offers pawl '')" "^enqueue tasks queues limits schedules dead work stats nodes log doctor cron backup move export import migrate bench completion version help$"
+like "all commands" "$(offers pawl '')" "^enqueue tasks queues limits schedules dead work serve tokens config stats nodes log doctor cron backup move export import migrate bench completion version help$"
 is "the second word" "$(offers pawl tasks '')" "list show why wait cancel retry"
 is "migrate" "$(offers pawl migrate '')" "status up sql"
-is "options" "$(offers pawl migrate up --)" "--dry-run --store --json --no-color --help"
+is "options" "$(offers pawl migrate up --)" "--dry-run --store --server --token-file --json --no-color --help"
 is "options of a command only" "$(offers pawl stats --w)" "--window"
 is "global options before the command" "$(offers pawl --j)" "--json"
 is "a global option with a value before the command" "$(offers pawl --store x tasks wh)" "why"

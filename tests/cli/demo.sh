@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The demo that `make run` starts, without a terminal: a line per second, and a graceful end.
+# The demo that `make demo` starts, without a terminal: a line per second, and a graceful end.
 . "$(dirname "$0")/lib.sh"
 
 script=$here/../../scripts/demo.sh

@@ -53,6 +53,10 @@ while IFS= read -r file; do
     say "$file includes <mysql.h>: only src/store/mysql may"
 done < <(grep -rlE '^ *# *include +<mysql\.h>' src --include='*.[ch]' | grep -v '^src/store/mysql/' || true)
 
+while IFS= read -r file; do
+    say "$file includes <microhttpd.h>: only src/http may"
+done < <(grep -rlE '^ *# *include +<microhttpd\.h>' src --include='*.[ch]' | grep -v '^src/http/' || true)
+
 # The public headers stand alone.
 while IFS=: read -r file header; do
     case $header in

@@ -1,6 +1,6 @@
 /* A task as JSON: the names are those of the HTTP API. Times are RFC 3339, ids are strings, durations end in _us. */
 #include "base/text.h"
-#include "cli/cli.h"
+#include "server/encode.h"
 #include <string.h>
 
 static void attempt_json(json_writer *w, const pawl_attempt *a)
@@ -115,9 +115,8 @@ static void trail_json(json_writer *w, const pawl_trail *log, const pawl_trail *
     }
 }
 
-void task_json(json_writer *w, const pawl_info *task, const pawl_trail *log, const pawl_trail *audit)
+void task_members(json_writer *w, const pawl_info *task, const pawl_trail *log, const pawl_trail *audit)
 {
-    jsonw_object(w);
     identity_json(w, task);
     run_json(w, task);
     origin_json(w, task);
@@ -133,5 +132,11 @@ void task_json(json_writer *w, const pawl_info *task, const pawl_trail *log, con
         jsonw_end_array(w);
     }
     trail_json(w, log, audit);
+}
+
+void task_json(json_writer *w, const pawl_info *task, const pawl_trail *log, const pawl_trail *audit)
+{
+    jsonw_object(w);
+    task_members(w, task, log, audit);
     jsonw_end_object(w);
 }

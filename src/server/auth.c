@@ -1,0 +1,213 @@
+/* The order of checks, for every request:
+ *
+ *     Host             an address, localhost, or a name that was configured: a page of a stranger's, whose name was made to point here,
+ *                      says another one
+ *     Sec-Fetch-Site   a browser that asks for another site's page is refused
+ *     Origin           the same for older browsers: it must be this very server
+ *     token            Authorization: Bearer. Where tokens are configured everybody needs one. Where there are none, whoever is on this
+ *                      machine (by the socket's word) may do everything, and nobody else anything
+ *     scope, tenant    what the token allows
+ *
+ * A token is hashed, and its hash is compared with every one there is, to the last byte: how long it takes tells nothing.
+ */
+#include "server/auth.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define HOSTS_MAX 64
+#define TOKEN_BYTES_MAX 512
+
+struct auth {
+    char *path;
+    token_list list;
+    pthread_rwlock_t lock; /* of list */
+    char *hosts[HOSTS_MAX];
+    size_t hosts_count;
+};
+
+/* ---- where it was sent -------------------------------------------------------------------------------------------------------- */
+
+/* Host without its port; false: it has no such form. */
+static bool host_name(const char *host, char name[256])
+{
+    const char *end;
+    if (*host == '[') {
+        end = strchr(host, ']');
+        if (!end || (end[1] && end[1] != ':')) return false;
+        host++;
+    } else {
+        end = strchrnul(host, ':');
+    }
+    size_t n = (size_t)(end - host);
+    if (n == 0 || n >= 256) return false;
+    memcpy(name, host, n);
+    name[n] = '\0';
+    const char *port = *end == ']' ? end + 1 : end;
+    return !*port || (port[1] && strspn(port + 1, "0123456789") == strlen(port + 1));
+}
+
+static bool is_address(const char *name)
+{
+    struct in6_addr room;
+    return inet_pton(AF_INET, name, &room) == 1 || inet_pton(AF_INET6, name, &room) == 1;
+}
+
+static bool host_allowed(const auth *a, const char *host)
+{
+    char name[256];
+    if (!host_name(host, name)) return false;
+    if (is_address(name) || strcasecmp(name, "localhost") == 0) return true;
+    for (size_t i = 0; i < a->hosts_count; i++) {
+        if (strcasecmp(name, a->hosts[i]) == 0) return true;
+    }
+    return false;
+}
+
+static bool same_origin(const char *origin, const char *host)
+{
+    const char *at = strncasecmp(origin, "https://", 8) == 0  ? origin + 8
+                     : strncasecmp(origin, "http://", 7) == 0 ? origin + 7
+                                                              : NULL;
+    return at && strcasecmp(at, host) == 0;
+}
+
+static int check_origin(auth *a, const http_request *r, const char **type, const char **why)
+{
+    const char *host = http_header(r, "host"), *site = http_header(r, "sec-fetch-site"), *origin = http_header(r, "origin");
+    *type = "wrong_host";
+    *why = "the Host header names a host that this server does not answer for: configure it with \"hosts\"";
+    if (!host || !host_allowed(a, host)) return 421;
+    *type = "cross_site";
+    *why = "the request comes from a page of another site";
+    if (site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0) return 403;
+    return origin && !same_origin(origin, host) ? 403 : 0;
+}
+
+/* ---- who sent it -------------------------------------------------------------------------------------------------------------- */
+
+static bool same_hash(const char a[SHA256_HEX], const char b[SHA256_HEX])
+{
+    unsigned char difference = 0;
+    for (size_t i = 0; i < SHA256_HEX; i++) difference |= (unsigned char)(a[i] ^ b[i]);
+    return difference == 0;
+}
+
+static bool find_token(auth *a, const char *text, token *out)
+{
+    char hash[SHA256_HEX];
+    bool found = false;
+    sha256_hex(text, strlen(text), hash);
+    pthread_rwlock_rdlock(&a->lock);
+    for (size_t i = 0; i < a->list.count; i++) {
+        if (!same_hash(hash, a->list.tokens[i].hash)) continue;
+        *out = a->list.tokens[i];
+        found = true;
+    }
+    pthread_rwlock_unlock(&a->lock);
+    return found;
+}
+
+static int take_token(const token *t, caller *who, const char **type, const char **why)
+{
+    pawl_clock clock = clock_system();
+    *type = "expired_token";
+    *why = "the token has expired: ask for a new one (\"pawl tokens add\")";
+    if (t->expires_us && t->expires_us <= clock.wall_us(clock.ctx)) return 401;
+    memcpy(who->name, t->name, sizeof who->name);
+    memcpy(who->tenant, t->tenant, sizeof who->tenant);
+    who->scopes = t->scopes;
+    return 0;
+}
+
+static int check_token(auth *a, const http_request *r, scope wanted, caller *who, const char **type, const char **why)
+{
+    const char *header = http_header(r, "authorization");
+    token t;
+    if (wanted == SCOPE_NONE) return 0;
+    if (!auth_has_tokens(a) && !header) {
+        snprintf(who->name, sizeof who->name, "local");
+        who->scopes = 1u << SCOPE_ADMIN;
+        *type = "no_token";
+        *why = "only clients on the server's own machine may do this without a token";
+        return http_peer_kind(r) == HTTP_PEER_OTHER ? 401 : 0;
+    }
+    *type = "no_token";
+    *why = "a token is needed: send \"Authorization: Bearer TOKEN\" (\"pawl tokens add\" makes one)";
+    if (!header || strncasecmp(header, "bearer ", 7) != 0) return 401;
+    *type = "unknown_token";
+    *why = "the token is not known here";
+    const char *text = header + 7 + strspn(header + 7, " ");
+    if (strlen(text) > TOKEN_BYTES_MAX || !find_token(a, text, &t)) return 401;
+    return take_token(&t, who, type, why);
+}
+
+int auth_check(auth *a, http_request *r, scope wanted, bool whole_store, caller *who, const char **type, const char **why)
+{
+    *who = (caller){0};
+    int status = check_origin(a, r, type, why);
+    if (!status) status = check_token(a, r, wanted, who, type, why);
+    if (status || wanted == SCOPE_NONE) return status;
+    *type = "scope";
+    *why = "the token does not allow this: it lacks the scope";
+    if (!scopes_allow(who->scopes, wanted)) return 403;
+    *type = "tenant";
+    *why = "the token is bound to a tenant, and this concerns all of them";
+    return whole_store && *who->tenant ? 403 : 0;
+}
+
+/* ---- birth and change --------------------------------------------------------------------------------------------------------- */
+
+auth *auth_new(const char *tokens, const char *const *hosts, size_t hosts_count, pawl_error *err)
+{
+    auth *a = alloc_new(alloc_default(), sizeof *a);
+    if (!a) return err_set(err, PAWL_NO_MEMORY, "out of memory"), NULL;
+    pthread_rwlock_init(&a->lock, NULL);
+    a->path = alloc_str(alloc_default(), tokens);
+    for (size_t i = 0; i < hosts_count && i < HOSTS_MAX; i++) {
+        if ((a->hosts[a->hosts_count] = alloc_str(alloc_default(), hosts[i]))) a->hosts_count++;
+    }
+    if (!auth_reload(a, err)) return a;
+    auth_free(a);
+    return NULL;
+}
+
+pawl_status auth_reload(auth *a, pawl_error *err)
+{
+    token_list fresh = {0};
+    pawl_status status = a->path ? tokens_load(a->path, &fresh, err) : PAWL_OK;
+    if (status) return status;
+    if (auth_has_tokens(a) && !fresh.count)
+        return tokens_free(&fresh),
+               err_set(err, PAWL_DENIED, "\"%s\" has no tokens any more: the server would be open; the old ones stay", a->path);
+    pthread_rwlock_wrlock(&a->lock);
+    token_list old = a->list;
+    a->list = fresh;
+    pthread_rwlock_unlock(&a->lock);
+    tokens_free(&old);
+    return PAWL_OK;
+}
+
+bool auth_has_tokens(auth *a)
+{
+    pthread_rwlock_rdlock(&a->lock);
+    bool any = a->list.count > 0;
+    pthread_rwlock_unlock(&a->lock);
+    return any;
+}
+
+void auth_free(auth *a)
+{
+    if (!a) return;
+    for (size_t i = 0; i < a->hosts_count; i++) alloc_free(alloc_default(), a->hosts[i]);
+    tokens_free(&a->list);
+    pthread_rwlock_destroy(&a->lock);
+    alloc_free(alloc_default(), a->path);
+    alloc_free(alloc_default(), a);
+}

@@ -1,0 +1,144 @@
+#include "server/encode.h"
+
+#include "base/text.h"
+#include <stdio.h>
+#include <string.h>
+
+void json_text(json_writer *w, const char *key, const char *value)
+{
+    jsonw_key(w, key);
+    jsonw_string(w, value);
+}
+
+void json_number(json_writer *w, const char *key, int64_t value)
+{
+    jsonw_key(w, key);
+    jsonw_int(w, value);
+}
+
+void json_truth(json_writer *w, const char *key, bool value)
+{
+    jsonw_key(w, key);
+    jsonw_bool(w, value);
+}
+
+void json_instant(json_writer *w, const char *key, int64_t at_us)
+{
+    char text[RFC3339_TEXT];
+    if (at_us) rfc3339_format(at_us, text);
+    json_text(w, key, at_us ? text : NULL);
+}
+
+void json_id(json_writer *w, const char *key, pawl_id id)
+{
+    char text[PAWL_ID_TEXT];
+    if (id) pawl_id_format(id, text);
+    json_text(w, key, id ? text : NULL);
+}
+
+void json_blob(json_writer *w, const char *name, pawl_bytes data, const char *content_type)
+{
+    char key[64];
+    if (!data.len) return;
+    bool is_json = !content_type || strcmp(content_type, "application/json") == 0;
+    if (is_json && json_valid(data, NULL, NULL)) {
+        jsonw_key(w, name);
+        jsonw_raw(w, data);
+        return;
+    }
+    snprintf(key, sizeof key, "%s_base64", name);
+    jsonw_key(w, key);
+    jsonw_base64(w, data);
+}
+
+void queue_json(json_writer *w, const pawl_queue_info *q)
+{
+    jsonw_object(w);
+    json_text(w, "name", q->name);
+    json_truth(w, "paused", q->paused);
+    json_truth(w, "served", q->served);
+    json_number(w, "waiting", q->waiting);
+    json_number(w, "pending", q->pending);
+    json_number(w, "leased", q->leased);
+    json_number(w, "failed", q->failed);
+    json_number(w, "due", q->due);
+    json_instant(w, "oldest_due_at", q->oldest_due_us);
+    jsonw_end_object(w);
+}
+
+void stats_json(json_writer *w, const pawl_stats *s)
+{
+    jsonw_object(w);
+    json_instant(w, "now", s->now_us);
+    json_text(w, "closed", s->closed);
+    json_number(w, "waiting", s->waiting);
+    json_number(w, "pending", s->pending);
+    json_number(w, "leased", s->leased);
+    json_number(w, "dead", s->dead);
+    json_number(w, "window_us", s->window_us);
+    json_number(w, "dispatched", s->dispatched);
+    json_number(w, "succeeded", s->succeeded);
+    json_number(w, "failed", s->failed);
+    json_number(w, "cancelled", s->cancelled);
+    json_number(w, "retried", s->retried);
+    json_number(w, "rescued", s->rescued);
+    json_number(w, "wait_p50_us", s->wait_p50_us);
+    json_number(w, "wait_p99_us", s->wait_p99_us);
+    json_number(w, "run_p50_us", s->run_p50_us);
+    json_number(w, "run_p99_us", s->run_p99_us);
+    jsonw_end_object(w);
+}
+
+void node_json(json_writer *w, const pawl_node_info *n)
+{
+    jsonw_object(w);
+    json_number(w, "id", n->id);
+    json_text(w, "name", n->name);
+    json_number(w, "pid", n->pid);
+    json_truth(w, "alive", n->alive);
+    json_instant(w, "born_at", n->born_us);
+    json_instant(w, "expires_at", n->expires_us);
+    json_number(w, "leases", n->leases);
+    json_text(w, "queues", n->queues);
+    jsonw_end_object(w);
+}
+
+void json_rate_key(json_writer *w, pawl_bytes key)
+{
+    bool text = utf8_valid(key.data, key.len);
+    jsonw_key(w, text ? "key" : "key_base64");
+    if (key.len == 0) jsonw_null(w);
+    else if (text) jsonw_bytes(w, key);
+    else jsonw_base64(w, key);
+}
+
+void limit_json(json_writer *w, const pawl_limit_info *l)
+{
+    jsonw_object(w);
+    json_text(w, "type", l->type);
+    json_rate_key(w, l->key);
+    json_truth(w, "own", l->own);
+    json_truth(w, "paused", l->paused);
+    json_number(w, "permits", l->rate.permits);
+    json_number(w, "period_us", l->rate.period_us);
+    json_number(w, "burst", l->rate.burst ? l->rate.burst : l->rate.permits);
+    json_truth(w, "start_empty", l->rate.start_empty);
+    json_truth(w, "retries_free", l->rate.retries_free);
+    json_truth(w, "discard", l->rate.discard);
+    json_number(w, "horizon_us", l->rate.horizon_us ? l->rate.horizon_us : PAWL_HOUR);
+    json_number(w, "left", l->left);
+    json_instant(w, "next_slot_at", l->paused ? 0 : l->next_slot_us);
+    json_number(w, "waiting", l->waiting);
+    jsonw_end_object(w);
+}
+
+void act_json(json_writer *w, const pawl_act *act)
+{
+    jsonw_object(w);
+    json_instant(w, "at", act->at_us);
+    json_text(w, "who", act->who);
+    json_text(w, "action", act->action);
+    json_text(w, "detail", act->detail);
+    json_id(w, "id", act->id);
+    jsonw_end_object(w);
+}

@@ -1,0 +1,26 @@
+/* What the store knows, as JSON: the same names in the HTTP API and behind `--json`. Times are RFC 3339, ids are strings, durations end
+ * in _us. schema.c describes all of it for the OpenAPI document. */
+#ifndef SERVER_ENCODE_H
+#define SERVER_ENCODE_H
+
+#include "base/json.h"
+#include <pawl.h>
+
+void json_text(json_writer *w, const char *key, const char *value); /* NULL: null */
+void json_number(json_writer *w, const char *key, int64_t value);
+void json_truth(json_writer *w, const char *key, bool value);
+void json_instant(json_writer *w, const char *key, int64_t at_us); /* 0: null */
+void json_id(json_writer *w, const char *key, pawl_id id);         /* 0: null */
+void json_blob(json_writer *w, const char *name, pawl_bytes data,
+               const char *content_type);           /* NAME or NAME_base64; empty: nothing */
+void json_rate_key(json_writer *w, pawl_bytes key); /* "key" or "key_base64" */
+
+void task_json(json_writer *w, const pawl_info *task, const pawl_trail *log, const pawl_trail *audit);
+void task_members(json_writer *w, const pawl_info *task, const pawl_trail *log, const pawl_trail *audit); /* without the braces */
+void queue_json(json_writer *w, const pawl_queue_info *q);
+void stats_json(json_writer *w, const pawl_stats *s);
+void node_json(json_writer *w, const pawl_node_info *n);
+void act_json(json_writer *w, const pawl_act *act);
+void limit_json(json_writer *w, const pawl_limit_info *l);
+
+#endif

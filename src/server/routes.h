@@ -1,0 +1,44 @@
+/* The routes: one table for the router, for who may use them, for the OpenAPI document and for docs/api.md (made by scripts/api.py).
+ *
+ * scope    what a token must allow: READ, ENQUEUE, WORK, OPERATE, ADMIN; NONE: anybody who can connect
+ * place    LOOP: answered on the listener's thread, so it must not wait. DESK: on a thread that may. STREAM: takes its body in pieces
+ * tenant   OWN: a token that is bound to a tenant sees that tenant's alone. ALL: such a token is refused
+ * query    table of its parameters; body: table of the members of its JSON object; answer: a schema of schema.c
+ * command  what does the same on the command line; "": nothing does
+ */
+#ifndef SERVER_ROUTES_H
+#define SERVER_ROUTES_H
+
+/* clang-format off */
+#define ROUTE_TABLE(X)                                                                                                                              \
+    /* name         method  path                           scope    place   tenant query         body          answer          command              summary */ \
+    X(task_create,  POST,   "/v1/tasks",                   ENQUEUE, LOOP,   OWN,   no_fields,    task_fields,  "receipt",      "enqueue",           "Hand over a task: the answer comes when it is committed") \
+    X(task_list,    GET,    "/v1/tasks",                   READ,    DESK,   OWN,   list_query,   no_fields,    "page",         "tasks list",        "Tasks that match, newest first, page by page") \
+    X(task_bulk,    POST,   "/v1/tasks/bulk",              ENQUEUE, STREAM, OWN,   no_fields,    no_fields,    "bulk",         "enqueue",           "Hand over many tasks: a JSON array in one commit, or NDJSON as a stream") \
+    X(tasks_cancel, POST,   "/v1/tasks/cancel",            OPERATE, DESK,   OWN,   no_fields,    action_body,  "results",      "tasks cancel",      "Cancel tasks by their ids, or all that match a filter") \
+    X(task_get,     GET,    "/v1/tasks/{id}",              READ,    DESK,   OWN,   get_query,    no_fields,    "task",         "tasks show",        "A task with its attempts, log, trail, and why it is where it is") \
+    X(task_why,     GET,    "/v1/tasks/{id}/why",          READ,    DESK,   OWN,   no_fields,    no_fields,    "why",          "tasks why",         "Why is this task not running?") \
+    X(task_cancel,  POST,   "/v1/tasks/{id}/cancel",       OPERATE, DESK,   OWN,   no_fields,    no_fields,    "done",         "tasks cancel",      "Cancel a task; a running one is asked to stop") \
+    X(task_retry,   POST,   "/v1/tasks/{id}/retry",        OPERATE, DESK,   OWN,   no_fields,    no_fields,    "receipt",      "tasks retry",       "Run a failed or cancelled task again, as a new task") \
+    X(dead_list,    GET,    "/v1/dead",                    READ,    DESK,   OWN,   list_query,   no_fields,    "page",         "dead list",         "Failed tasks that nobody has dealt with") \
+    X(dead_retry,   POST,   "/v1/dead/retry",              OPERATE, DESK,   OWN,   no_fields,    action_body,  "results",      "dead retry",        "Run dead letters again") \
+    X(dead_ack,     POST,   "/v1/dead/ack",                OPERATE, DESK,   OWN,   no_fields,    action_body,  "results",      "dead ack",          "Acknowledge dead letters, with a note") \
+    X(queue_list,   GET,    "/v1/queues",                  READ,    DESK,   ALL,   no_fields,    no_fields,    "queues",       "queues list",       "Queues: what waits and runs in them") \
+    X(queue_pause,  POST,   "/v1/queues/{queue}/pause",    OPERATE, DESK,   ALL,   no_fields,    no_fields,    "done",         "queues pause",      "Start nothing more of a queue, on all nodes") \
+    X(queue_resume, POST,   "/v1/queues/{queue}/resume",   OPERATE, DESK,   ALL,   no_fields,    no_fields,    "done",         "queues resume",     "Let a paused queue go on") \
+    X(limit_list,   GET,    "/v1/limits",                  READ,    DESK,   ALL,   limits_query, no_fields,    "limits",       "limits list",       "Rate limits, and how much of them is left") \
+    X(limit_set,    PUT,    "/v1/limits/{type}",           OPERATE, DESK,   ALL,   key_query,    rate_body,    "done",         "limits set",        "Limit how many tasks of a type start per period, for each key or for one") \
+    X(limit_drop,   DELETE, "/v1/limits/{type}",           OPERATE, DESK,   ALL,   key_query,    no_fields,    "done",         "limits drop",       "Take a limit away") \
+    X(limit_pause,  POST,   "/v1/limits/{type}/pause",     OPERATE, DESK,   ALL,   key_query,    no_fields,    "done",         "limits pause",      "Start nothing more of a rate key") \
+    X(limit_resume, POST,   "/v1/limits/{type}/resume",    OPERATE, DESK,   ALL,   key_query,    no_fields,    "done",         "limits resume",     "Let a paused rate key go on") \
+    X(node_list,    GET,    "/v1/nodes",                   READ,    DESK,   ALL,   nodes_query,  no_fields,    "nodes",        "nodes",             "Processes that run tasks") \
+    X(act_list,     GET,    "/v1/acts",                    READ,    DESK,   ALL,   acts_query,   no_fields,    "acts",         "",                  "The operator log: who did what, newest first") \
+    X(stats,        GET,    "/v1/stats",                   READ,    DESK,   ALL,   stats_query,  no_fields,    "stats",        "stats",             "Counts, rates and times") \
+    X(events,       GET,    "/v1/events",                  READ,    LOOP,   ALL,   events_query, no_fields,    "text/event-stream", "",             "What happens to tasks, as it happens (server-sent events)") \
+    X(openapi,      GET,    "/v1/openapi.json",            NONE,    LOOP,   OWN,   no_fields,    no_fields,    "any",          "",                  "This description") \
+    X(health,       GET,    "/healthz",                    NONE,    LOOP,   OWN,   no_fields,    no_fields,    "alive",        "",                  "Whether the process lives") \
+    X(ready,        GET,    "/readyz",                     NONE,    DESK,   OWN,   no_fields,    no_fields,    "ready",        "doctor",            "Whether the server can do its work, and what a person should know") \
+    X(metrics,      GET,    "/metrics",                    READ,    DESK,   ALL,   no_fields,    no_fields,    "text/plain",   "",                  "Numbers for Prometheus")
+/* clang-format on */
+
+#endif

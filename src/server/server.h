@@ -1,0 +1,40 @@
+/* The server: pawl.h over HTTP. Routes, who may use them, and what they answer; see README.md. */
+#ifndef SERVER_SERVER_H
+#define SERVER_SERVER_H
+
+#include "base/buf.h"
+#include "base/log.h"
+#include <pawl.h>
+
+typedef struct server server;
+
+typedef struct server_options {
+    pawl *p;            /* open; outlives the server */
+    const int *sockets; /* listening; the server's from now on */
+    size_t sockets_count;
+    const char *tokens;       /* file of tokens; NULL: none, only local clients are let in */
+    const char *const *hosts; /* names that a Host header may have, beside localhost and addresses */
+    size_t hosts_count;
+    const char *prefix; /* of all paths, behind a proxy; NULL or "": none */
+    int threads;        /* that speak HTTP */
+    int desk_threads;   /* that wait for the store */
+    int connections_max;
+    int64_t head_us, idle_us, body_us, answer_us;
+    size_t payload_max; /* bytes of a task's */
+    size_t events_max;  /* kept for clients that come back */
+    logger log;
+    bool access_log;
+    bool runs_tasks; /* the engine was started: /readyz looks at that too */
+} server_options;
+
+pawl_status server_start(const server_options *options, server **out, pawl_error *err);
+pawl_status server_reload(server *s, pawl_error *err); /* reads the tokens again; on failure the old ones stay */
+void server_set_access_log(server *s, bool on);
+void server_quiet(server *s); /* no new connections, /readyz says so; what is under way goes on */
+bool server_idle(server *s);  /* nothing is under way */
+void server_stop(server *s);
+
+/* The documents that the route table makes. */
+void server_openapi(buf *out, bool pretty);
+
+#endif

@@ -1,0 +1,325 @@
+#!/usr/bin/python3
+"""Every route, with what it should get and with what it should not: real answers are held against the server's own OpenAPI document."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+
+import served
+
+checks = served.Checks()
+ID = re.compile(r"^[0-9A-Za-z]{13}$")
+
+
+# ---- the document -------------------------------------------------------------------------------------------------------------
+
+
+class Document:
+    """Just enough of JSON Schema for what the document says."""
+
+    def __init__(self, document):
+        self.document, self.used = document, set()
+
+    def operations(self):
+        return {(method, path) for path, methods in self.document["paths"].items() for method in methods}
+
+    def find(self, method, path):
+        plain = path.split("?")[0]
+        for pattern, methods in self.document["paths"].items():
+            if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", pattern), plain) and method.lower() in methods:
+                if "{" in pattern and plain in self.document["paths"]:
+                    continue
+                return pattern, methods[method.lower()]
+        return None, None
+
+    def wrong(self, schema, value, at="$"):
+        if "$ref" in schema:
+            schema = self.document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
+        kinds = schema.get("type", [])
+        kinds = [kinds] if isinstance(kinds, str) else kinds
+        types = {"string": str, "integer": int, "boolean": bool, "array": list, "object": dict, "null": type(None)}
+        if kinds and not any(type(value) is types[kind] for kind in kinds):
+            return f"{at} is {value!r}, not {kinds}"
+        if "pattern" in schema and isinstance(value, str) and not re.match(schema["pattern"], value):
+            return f"{at} does not match: {value!r}"
+        if isinstance(value, list):
+            return next(filter(None, (self.wrong(schema["items"], item, f"{at}[{i}]") for i, item in enumerate(value))), None)
+        if isinstance(value, dict) and "properties" in schema:
+            return self.wrong_object(schema, value, at)
+        return None
+
+    def wrong_object(self, schema, value, at):
+        missing = set(schema.get("required", [])) - set(value)
+        if missing:
+            return f"{at} lacks {missing}"
+        for name, member in value.items():
+            if name not in schema["properties"]:
+                return f"{at}.{name} is not described"
+            problem = self.wrong(schema["properties"][name], member, f"{at}.{name}")
+            if problem:
+                return problem
+        return None
+
+    def check(self, method, path, answer):
+        pattern, operation = self.find(method, path)
+        if operation and answer.status < 300:
+            self.used.add((method.lower(), pattern))
+        responses = operation["responses"] if operation else {"default": self.document["paths"]["/v1/tasks"]["get"]["responses"]["default"]}
+        kind, body = next(iter(responses.get(str(answer.status), responses["default"])["content"].items()))
+        checks.that(f"{method} {path}: type", answer.headers.get("Content-Type", "").startswith(kind), answer.headers)
+        if kind.endswith("json"):
+            checks.equal(f"{method} {path}: as described", self.wrong(body["schema"], answer.json), None)
+
+
+server = document = None
+
+
+def call(method, path, body=None, wanted=None, **headers):
+    answer = server.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+    if path != "/v1/openapi.json":
+        document.check(method, path, answer)
+    if wanted:
+        checks.equal(f"{method} {path} {str(body)[:60]}", answer.status, wanted)
+    return answer
+
+
+def refused(what, status, word, method, path, body=None, **headers):
+    answer = call(method, path, body, status, **headers)
+    checks.that(f"{what}: says why", word in answer.json["detail"], answer.body)
+
+
+# ---- tasks --------------------------------------------------------------------------------------------------------------------
+
+
+def tasks():
+    first = call("POST", "/v1/tasks", {"type": "greet", "payload": {"b": 1, "a": [1.50, "x"]}, "queue": "mail", "key": "k1"}, 201).json
+    checks.that("an id", ID.match(first["id"]), first)
+    same = call("POST", "/v1/tasks", {"type": "greet", "queue": "mail", "key": "k1", "payload": None, "priority": -5}, 200).json
+    checks.equal("the key is the task", (same["id"], same["outcome"]), (first["id"], "updated"))
+    raw = b'{"type":"exact","payload":{ "n" : 1.0e2,\t"s":"\\u00e9" }}'
+    exact = call("POST", "/v1/tasks", raw, 201).json["id"]
+    checks.that("a payload is kept byte for byte", b'"payload":{ "n" : 1.0e2,\t"s":"\\u00e9" }' in call("GET", f"/v1/tasks/{exact}").body)
+    blob = call("POST", "/v1/tasks", {"type": "blob", "payload_base64": "AAEC/w==", "content_type": "application/octet-stream"}, 201).json["id"]
+    checks.equal("bytes come back", call("GET", f"/v1/tasks/{blob}").json["payload_base64"], "AAEC/w==")
+    shown = call("GET", f"/v1/tasks/{first['id']}", wanted=200).json
+    checks.equal("why", shown["why"]["code"], "unserved_queue")
+    checks.equal("trail", [row["to"] for row in shown["audit_trail"]], ["pending"])
+    checks.that("brief", "why" not in call("GET", f"/v1/tasks/{first['id']}?brief=true").json)
+    call("GET", f"/v1/tasks/{first['id']}/why", wanted=200)
+    later = call("POST", "/v1/tasks", {"type": "later", "delay": "1h"}, 201).json["id"]
+    checks.equal("scheduled", call("GET", f"/v1/tasks/{later}").json["display"], "scheduled")
+    call("POST", f"/v1/tasks/{later}/cancel", wanted=200)
+    refused("cancel twice", 409, later, "POST", f"/v1/tasks/{later}/cancel")
+    again = call("POST", f"/v1/tasks/{later}/retry", wanted=201).json
+    checks.equal("a second retry is the first", call("POST", f"/v1/tasks/{later}/retry", wanted=200).json, {**again, "outcome": "existing"})
+    missing = "0" * 12 + "1"
+    for path in (f"/v1/tasks/{missing}", f"/v1/tasks/{missing}/why"):
+        refused("not there", 404, missing, "GET", path)
+    refused("no id", 404, "13", "GET", "/v1/tasks/nonsense")
+    answer = call("POST", "/v1/tasks/cancel", {"ids": [exact, missing]}, 200).json
+    checks.equal("an answer for each", [row["status"] for row in answer["results"]], ["ok", "not_found"])
+    checks.equal("by filter", call("POST", "/v1/tasks/cancel", {"filter": {"type": "blob"}}, 200).json, {"count": 1})
+
+
+def lists():
+    bulk = call("POST", "/v1/tasks/bulk", [{"type": "page", "queue": "pages"}] * 25, 200).json
+    ids = [row["id"] for row in bulk["results"]]
+    seen, cursor = [], ""
+    while cursor is not None:
+        page = call("GET", f"/v1/tasks?type=page&limit=10&oldest_first=true{cursor and '&cursor=' + cursor}", wanted=200).json
+        seen += [task["id"] for task in page["tasks"]]
+        cursor = page["next"]
+    checks.equal("pages lose nothing and tell nothing twice", seen, ids)
+    checks.equal("filters", call("GET", "/v1/tasks?queue=pages&state=cancelled").json["tasks"], [])
+    for query in ("limit=0", "limit=1001", "limit=ten", "nonsense=1", "state=odd", "since=yesterday", "cursor=%C3%A4", "oldest_first=maybe", "type="):
+        call("GET", f"/v1/tasks?{query}", wanted=422)
+
+
+def bulk():
+    answer = call("POST", "/v1/tasks/bulk", [{"type": "a"}, {"tpye": "b"}, 7, {"type": "x" * 300}, {"type": "c", "priority": 99999}, {"type": "d"}], 200).json
+    checks.equal("of an array", [row.get("outcome") or row["status"] for row in answer["results"]], ["created", "invalid", "invalid", "invalid", "invalid", "created"])
+    checks.that("the field is named", '"tpye"' in answer["results"][1]["detail"], answer)
+    checks.equal("counts", (answer["stored"], answer["refused"]), (2, 4))
+    call("POST", "/v1/tasks/bulk", [], 200)
+    refused("too many", 413, "10000", "POST", "/v1/tasks/bulk", b"[" + b'{"type":"a"},' * 10000 + b'{"type":"a"}]')
+    refused("an object", 422, "array", "POST", "/v1/tasks/bulk", {"type": "a"})
+    lines = [json.dumps({"type": "line", "queue": "lines", "payload": {"n": i, "pad": "x" * 500}}) for i in range(5000)]
+    lines[10], lines[4000] = "not json", '{"type":"line","odd":1}'
+    answer = call("POST", "/v1/tasks/bulk", "\n".join(lines).encode(), 200, Content_Type="application/x-ndjson").json
+    checks.equal("of a stream", (len(answer["results"]), answer["stored"], answer["refused"]), (5000, 4998, 2))
+    checks.equal("in order", [row["index"] for row in answer["results"]], list(range(5000)))
+    checks.that("errors where they are", "JSON" in answer["results"][10]["detail"] and '"odd"' in answer["results"][4000]["detail"])
+    count = next(queue["pending"] for queue in call("GET", "/v1/queues", wanted=200).json["queues"] if queue["name"] == "lines")
+    checks.equal("all are stored", count, 4998)
+    answer = call("POST", "/v1/tasks/bulk", b'{"type":"a"}\n"' + b"x" * (3 << 20), 200, Content_Type="application/x-ndjson").json
+    checks.equal("a line without end", [row.get("outcome") or row["status"] for row in answer["results"]], ["created", "too_large"])
+
+
+def idempotency():
+    one = call("POST", "/v1/tasks", {"type": "once"}, 201, Idempotency_Key="a1")
+    two = call("POST", "/v1/tasks", {"type": "once"}, 201, Idempotency_Key="a1")
+    checks.equal("the same answer", (two.json, two.headers.get("Idempotent-Replayed")), (one.json, "true"))
+    refused("another body", 422, "another body", "POST", "/v1/tasks", {"type": "other"}, Idempotency_Key="a1")
+    checks.that("another key", call("POST", "/v1/tasks", {"type": "once"}, 201, Idempotency_Key="a2").json != one.json)
+    call("POST", "/v1/tasks", {"type": "once"}, 400, Idempotency_Key="x" * 300)
+
+
+# ---- the rest -----------------------------------------------------------------------------------------------------------------
+
+
+def store():
+    call("POST", "/v1/queues/mail/pause", wanted=200)
+    checks.that("paused", [q for q in call("GET", "/v1/queues").json["queues"] if q["name"] == "mail"][0]["paused"])
+    call("POST", "/v1/queues/mail/resume", wanted=200)
+    call("POST", "/v1/queues/a%2Fb%20c/pause", wanted=200)
+    checks.that("any name", "a/b c" in [q["name"] for q in call("GET", "/v1/queues").json["queues"]])
+    call("PUT", "/v1/limits/greet", {"permits": 15, "period": "1m"}, 200)
+    call("PUT", "/v1/limits/greet?key=acme", {"permits": 1, "period_us": 1000000, "burst": 3}, 200)
+    limits = call("GET", "/v1/limits", wanted=200).json["limits"]
+    checks.equal("limits", [(l["type"], l.get("key"), l["permits"], l["burst"]) for l in limits], [("greet", None, 15, 15), ("greet", "acme", 1, 3)])
+    call("POST", "/v1/limits/greet/pause?key=acme", wanted=200)
+    checks.that("paused", call("GET", "/v1/limits?key=acme").json["limits"][0]["paused"])
+    call("POST", "/v1/limits/greet/resume?key=acme", wanted=200)
+    call("DELETE", "/v1/limits/greet?key=acme", wanted=200)
+    for body in ({}, {"permits": 0, "period": "1m"}, {"permits": 1, "period": "soon"}, {"permits": 1.5, "period": "1m"}, {"permits": 1, "period": "1m", "horizon": "1h", "no_horizon": True}):
+        call("PUT", "/v1/limits/greet", body, 422)
+    acts = call("GET", "/v1/acts", wanted=200).json["acts"]
+    checks.that("who did what", ("local", "pause") in [(act["who"], act["action"]) for act in acts], acts)
+    page = call("GET", "/v1/acts?limit=2", wanted=200).json
+    checks.equal("by pages", page["acts"] + call("GET", f"/v1/acts?before={page['next']}").json["acts"], acts)
+    call("GET", "/v1/acts?before=-1", wanted=422)
+    call("GET", "/v1/nodes", wanted=200)
+    call("GET", "/v1/nodes?all=true", wanted=200)
+    call("GET", "/v1/stats?window=10m", wanted=200)
+    call("GET", "/v1/stats?window=1s", wanted=422)
+    call("GET", "/v1/stats?window=99999d", wanted=422)
+    call("GET", "/healthz", wanted=200)
+    checks.equal("ready", call("GET", "/readyz", wanted=200).json["status"], "ready")
+
+
+def dead():
+    for i in range(4):
+        served.pawl("enqueue", "--store", "sqlite:pawl.db", "--type", "bad", "--queue", "bad", "--max-attempts", "1", folder=server.folder)
+    served.pawl("work", "--store", "sqlite:pawl.db", "--queue", "bad", "--once", "--quiet", "--", "false", folder=server.folder)
+    letters = call("GET", "/v1/dead", wanted=200).json["tasks"]
+    checks.equal("dead letters", [task["state"] for task in letters], ["failed"] * 4)
+    answer = call("POST", "/v1/dead/retry", {"ids": [letters[0]["id"]]}, 200).json
+    checks.that("as a new task", ID.match(answer["results"][0]["as"]), answer)
+    checks.equal("acknowledged", call("POST", "/v1/dead/ack", {"ids": [letters[1]["id"]], "note": "known"}, 200).json["count"], 1)
+    checks.equal("note", call("GET", f"/v1/tasks/{letters[1]['id']}").json["note"], "known")
+    checks.equal("the rest", call("POST", "/v1/dead/ack", {"filter": {"type": "bad"}}, 200).json, {"count": 2})
+    checks.equal("none are left", call("GET", "/v1/dead").json["tasks"], [])
+    shown = call("GET", f"/v1/tasks/{letters[2]['id']}", wanted=200).json
+    checks.equal("attempts", [attempt["outcome"] for attempt in shown["attempts"]], ["failed"])
+    for body in ({}, {"ids": [], "filter": {}}, {"ids": "x"}, {"ids": ["x"]}, {"filter": {"odd": 1}}, {"filter": []}):
+        call("POST", "/v1/dead/ack", body, 422)
+    refused("too many", 413, "1000", "POST", "/v1/tasks/cancel", {"ids": ["0000000000001"] * 1001})
+
+
+BAD_BODIES = [b"", b"{", b"nul", b"[]", b'"x"', b"{}", b'{"type":1}', b'{"type":null}', b'{"type":""}', b'{"type":"a\\u0000b"}', b'{"type":"\xff"}',
+              b'{"type":"x","type":"y"}', b'{"type":"x","nonsense":1}', b'{"type":"x","priority":1e3}', b'{"type":"x","priority":99999999999999999999}',
+              b'{"type":"x","delay":"5"}', b'{"type":"x","delay_us":-1}', b'{"type":"x","at":"tomorrow"}', b'{"type":"x","delay":"1s","at":"2030-01-01T00:00:00Z"}',
+              b'{"type":"x","payload_base64":"%%%"}', b'{"type":"x","id":"short"}', b'{"type":"x","audit":"loud"}', b'{"type":"x","max_attempts":-1}',
+              b'{"type":"x","payload":' + b"[" * 200 + b"]" * 200 + b"}", b'{"type":"x","queue":"' + b"q" * 201 + b'"}',
+              b'{"type":"x","headers":"' + b"h" * 20000 + b'"}', b'{"type":"x"} {"type":"y"}', b'{"type":"x","traceparent":"\\n"}']
+
+
+def bad_input():
+    for body in BAD_BODIES:
+        answer = call("POST", "/v1/tasks", body)
+        checks.that(f"a 4xx for {body[:50]}", answer.status in (413, 422), answer)
+    refused("payload too large", 413, "bytes", "POST", "/v1/tasks", b'{"type":"x","payload":"' + b"p" * (1 << 20) + b'"}')
+    refused("body too large", 413, "larger", "POST", "/v1/tasks", b" " * (2 << 20))
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
+        refused("not JSON by its name", 415, "application/json", "POST", "/v1/tasks", b'{"type":"x"}', Content_Type=kind)
+    for path in ("/", "/v1", "/v1/", "/v1/tasks/", "/v1/tasks/x/y/z", "/v2/tasks", "/v1/queues//pause", "/../etc/passwd", "/v1/tasks%2Fbulk"):
+        call("GET", path, wanted=404)
+    for method, path in (("DELETE", "/v1/tasks"), ("GET", "/v1/tasks/bulk/x"), ("PUT", "/v1/queues/a/pause"), ("POST", "/healthz")):
+        checks.that(f"{method} {path}", call(method, path).status in (404, 405))
+    checks.equal("an unknown method", server.request("BREW", "/v1/tasks").status, 501)
+    checks.equal("HEAD", (server.request("HEAD", "/healthz").status, server.request("HEAD", "/healthz").body), (200, b""))
+
+
+def together():
+    """Many enqueues that arrive together share commits."""
+    def commits():
+        return int(re.search(rb"^pawl_store_commits_total (\d+)$", server.get("/metrics").body, re.M)[1])
+
+    def send():
+        import http.client
+        connection = http.client.HTTPConnection(*server.address)
+        for _ in range(25):
+            connection.request("POST", "/v1/tasks", '{"type":"many","queue":"many"}', {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            answer.read()
+            checks.equal("stored", answer.status, 201)
+        connection.close()
+
+    before, threads = commits(), [threading.Thread(target=send) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    used = commits() - before
+    checks.that("enqueues share commits", used < 300, used)
+
+
+# ---- numbers ------------------------------------------------------------------------------------------------------------------
+
+SAMPLE = re.compile(r'^([a-z_]+)(?:\{([a-z_]+)="((?:[^"\\\n]|\\[\\"n])*)"\})? (-?\d+(?:\.\d+)?)$')
+
+
+def metrics():
+    text = call("GET", "/metrics", wanted=200).body.decode()
+    checks.that("ends in a newline", text.endswith("\n"))
+    kinds, seen, current = {}, set(), None
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            current = line.split(" ")[2]
+            checks.that(f"{current} is told once", current not in kinds)
+        elif line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            checks.that(f"{name} follows its help", name == current and kind in ("gauge", "counter"), line)
+            kinds[name] = kind
+        else:
+            found = SAMPLE.match(line)
+            checks.that(f"a sample: {line}", found and found[1] == current, line)
+            if found:
+                checks.that(f"once: {line}", (found[1], found[3]) not in seen)
+                seen.add((found[1], found[3]))
+                checks.that(f"{found[1]}: a counter ends in _total", (kinds[found[1]] == "counter") == found[1].endswith("_total"))
+                checks.that(f"{found[1]}: no label that grows", found[2] in (None, "state", "queue", "event", "status"), found[2])
+    with open(f"{os.environ['PAWL_SOURCE_DIR']}/docs/server.md", encoding="utf-8") as file:
+        documented = dict(re.findall(r"^\| `(pawl_\w+)` \| (\w+) \|", file.read(), re.M))
+    checks.equal("docs/server.md names them", documented, kinds)
+    checks.that("queues are there", ("pawl_queue_pending_tasks", "lines") in seen, seen)
+
+
+def documents():
+    root = os.environ["PAWL_SOURCE_DIR"]
+    made = subprocess.run([sys.executable, f"{root}/scripts/api.py", served.PAWL], capture_output=True, text=True, check=True).stdout
+    with open(f"{root}/docs/api.md", encoding="utf-8") as file:
+        checks.that("docs/api.md is what scripts/api.py makes", file.read() == made)
+    overview = served.pawl("--help")
+    for methods in document.document["paths"].values():
+        for operation in methods.values():
+            command = operation.get("x-command")
+            checks.that(f"{operation['operationId']}: pawl {command} exists", not command or re.search(rf"^  {command} ", overview, re.M))
+    unused = document.operations() - document.used - {("get", "/v1/openapi.json"), ("get", "/v1/events")}
+    checks.equal("every route was used and answered as described", unused, set())
+
+
+def main():
+    global server, document
+    with served.Server() as server:
+        document = Document(server.get("/v1/openapi.json").json)
+        for part in (tasks, lists, bulk, idempotency, store, dead, bad_input, together, metrics, documents):
+            part()
+    return checks.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+#!/usr/bin/python3
+"""The command line on a server says and does the same as on the store itself."""
+
+import json
+import os
+import re
+import sys
+import tempfile
+
+import served
+
+checks = served.Checks()
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        token = served.pawl("tokens", "add", "me", "--scope", "admin", folder=folder)
+        reader = served.pawl("tokens", "add", "reader", "--scope", "read", folder=folder)
+        with open(os.path.join(folder, "token"), "w", encoding="utf-8") as file:
+            file.write(token + "\n")
+        sock = os.path.join(folder, "s")
+        with served.Server("--listen", f"unix:{sock}", "--prefix", "/p", folder=folder) as server:
+            url = f"http://127.0.0.1:{server.address[1]}/p/"
+
+            def remote(*words, code=0, secret=token):
+                return served.pawl(*words, "--server", url, folder=folder, code=code, environment={"PAWL_TOKEN": secret})
+
+            def local(*words, code=0):
+                return served.pawl(*words, "--store", "sqlite:pawl.db", folder=folder, code=code)
+
+            id = remote("enqueue", "--type", "a b", "--queue", "q/1", "--payload", '{"x": 1}', "--priority", "-3", "--delay", "1h", "--key", "k&k=1")
+            local("enqueue", "--type", "plain")
+            blob = remote("enqueue", "--type", "blob", "--content-type", "text/plain", "--payload", "hello")
+            checks.equal("JSON", json.loads(remote("enqueue", "--type", "a b", "--queue", "q/1", "--key", "k&k=1", "--json")), {"id": id, "outcome": "updated"})
+            for words in (["tasks", "list"], ["tasks", "list", "--queue", "q/1"], ["tasks", "list", "--key", "k&k=1"], ["tasks", "list", "--all", "--limit", "1"],
+                          ["tasks", "show", id], ["tasks", "show", blob], ["tasks", "why", id], ["queues", "list"], ["dead", "list"], ["tasks", "list", "--json"]):
+                same = [re.sub(r"\d+(\.\d+)?(ms|us|s|m)( ago)?|just now| +", " ", side(*words)) for side in (remote, local)]
+                checks.equal(" ".join(words), *same)
+            checks.equal("pause", remote("queues", "pause", "q/1"), "q/1  paused")
+            checks.that("is seen", "paused" in local("queues", "list"))
+            remote("queues", "resume", "q/1")
+            checks.equal("cancel", remote("tasks", "cancel", id), f"{id}  cancelled")
+            checks.that("twice", id in remote("tasks", "cancel", id, code=4))
+            checks.that("retry", re.fullmatch(rf"{id}  retried as \w{{13}}", remote("tasks", "retry", id)))
+            remote("tasks", "show", "0000000000001", code=3)
+            checks.that("not allowed", "operate" in remote("queues", "pause", "x", code=6, secret=reader))
+            remote("tasks", "list", code=6, secret="wrong")
+            checks.that("a store's command", "not on a server" in remote("doctor", code=2))
+            checks.that("not JSON", "not JSON" in remote("enqueue", "--type", "x", "--payload", "{", code=2))
+            checks.that("a file", id in served.pawl("tasks", "list", "--server", url, "--token-file", "token", "--all", folder=folder))
+            served.pawl("tasks", "list", "--server", f"unix:{sock}", folder=folder, code=3, environment={"PAWL_TOKEN": token})
+            checks.that("nonsense", "no server" in served.pawl("tasks", "list", "--server", "ftp://x", folder=folder, code=2))
+        checks.that("nobody there", "connect" in served.pawl("tasks", "list", "--server", url, folder=folder, code=5))
+    return checks.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
