@@ -29,7 +29,7 @@ typedef struct info_more {
     bool not_started;
 } info_more;
 
-#define INFO_COLUMNS 50
+#define INFO_COLUMNS 51
 enum { END_DERIVED = 1 }; /* flags of pawl_done and pawl_failed */
 
 pawl_info *pg_info_read(reading *r, const PGresult *from, int row, int first,
@@ -42,6 +42,7 @@ pawl_trail *pg_trail_read(reading *r, pawl_id id);
 pawl_stats *pg_stats_read(reading *r, int64_t window_us);
 void pg_nodes_read(reading *r, pawl_query *query);
 bool pg_limits_read(reading *r, pawl_query *query); /* limits.c; false: the cursor is none */
+bool pg_places_read(reading *r, pawl_query *query); /* places.c; the same */
 void pg_gate_read(reading *r, pawl_query *query);   /* gate.c */
 void pg_dump_read(reading *r, pawl_dump *dump);     /* dump.c */
 
