@@ -64,7 +64,7 @@ class Storm(kill_loop.Loop):
         for thread in threads:
             thread.start()
         try:
-            self.hit_nodes(slots, time.monotonic() + seconds)
+            self.hit_nodes(slots, time.monotonic() + seconds, threads[1])
         finally:
             self.over.set()
             for thread in threads:
@@ -73,8 +73,8 @@ class Storm(kill_loop.Loop):
             raise self.broken
         self.go_on(float("inf"))
 
-    def hit_nodes(self, slots, until):
-        while time.monotonic() < until:
+    def hit_nodes(self, slots, until, breaking):
+        while time.monotonic() < until or breaking.is_alive():
             time.sleep(1)  # the moment of the next blow
             self.go_on(time.monotonic())
             running = [slot for slot in range(slots - 1) if slot not in self.stopped]
