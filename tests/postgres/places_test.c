@@ -208,6 +208,9 @@ static void set_scene(void)
     s.renewal = bed_int(s.m.pg, "SELECT sum(renewal) FROM pawl_lane WHERE node = %lld", (long long)s.v);
     s.a = lease(s.h, "t", "k", &s.a_fence);
     s.alone = lease(s.h, "s", NULL, &s.alone_fence);
+    int64_t fence;
+    pawl_id before = lease(s.h, "t", "l", &fence);
+    finish_lease(quick, s.h, before, fence, &a); /* so there is a row of its spot */
     s.x = insert(quick, 0, "t", "X", "k", &a);
     insert(quick, 0, "t", NULL, "k", &a);
     assert_int_equal(bed_int(s.m.pg, "SELECT count(*) FROM pawl_blocked"), 2);
