@@ -350,7 +350,7 @@ static const act *const pairs[][2] = {
 
 static void all_pairs(bool kill)
 {
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i += kill ? 3 : 1) {
         for (int turn = 0; turn < (kill ? 1 : 2); turn++) { /* whoever is killed did nothing */
             const act *x = pairs[i][turn], *y = pairs[i][!turn];
             print_message("%s, then %s%s\n", x->name, y->name, kill ? ", killed" : "");
