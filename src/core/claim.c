@@ -266,7 +266,11 @@ static void want_answered(core *c, const pawl_want *w, queue *q, int64_t store_n
     int64_t in_us = w->next_due_us > store_now_us ? w->next_due_us - store_now_us : 0;
     if (w->next_due_us > 0) engine_timer(c, &q->due, c->now.mono_us + in_us);
     else engine_timer_off(c, &q->due);
-    if (w->more && w->got == 0 && !w->paused) {
+    if (!w->more || w->got > 0 || w->paused) return;
+    if (w->free == 0) { /* what there is may not be claimed ahead: as soon as a worker is free */
+        q->prefetch = 0;
+        q->hungry = true;
+    } else {
         int64_t again_us = c->now.mono_us + BARREN_US;
         if (!heap_has(&q->due.node) || again_us < q->due.node.at) engine_timer(c, &q->due, again_us);
     }

@@ -4,7 +4,7 @@
  *
  * The scene: of type "t" two tasks of a rate key may run, of key "l" one. H has a lease on A, and V, which has lapsed, one on B, both of key "k":
  * X (key "X") and Y are blocked. P (key "P") and Q, of key "l", are ready. Of type "o" the tasks of key "k" run in their order: F is first and
- * ready, G is blocked behind it. All are in queue "q", where five may run.
+ * ready, G is blocked behind it. Of type "s" one may run, which H does, and nobody is blocked. All are in queue "q", where five may run.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,8 @@ static struct scene {
     meeting m;
     int64_t h, v, r, renewal;
     pawl_id a, b, x, p, f, next_id;
-    int64_t a_fence, b_fence;
+    pawl_id alone;
+    int64_t a_fence, b_fence, alone_fence;
 } s;
 
 /* ---- operations ---------------------------------------------------------------------------------------------------------- */
@@ -70,6 +71,7 @@ static pawl_id insert(pawl_store *store, int64_t node, const char *type, const c
 static void do_insert(pawl_store *store, void *a) { insert(store, 0, "t", NULL, "k", a); }
 static void do_insert_asking(pawl_store *store, void *a) { insert(store, s.h, "t", NULL, "l", a); }
 static void do_insert_ordered(pawl_store *store, void *a) { insert(store, 0, "o", NULL, "k", a); }
+static void do_insert_alone(pawl_store *store, void *a) { insert(store, 0, "s", NULL, NULL, a); }
 static void do_replace(pawl_store *store, void *a) { insert(store, 0, "t", "X", "l", a); }
 
 static void finish_lease(pawl_store *store, int64_t node, pawl_id id, int64_t fence, answer *a)
@@ -83,6 +85,8 @@ static void finish_lease(pawl_store *store, int64_t node, pawl_id id, int64_t fe
 
 static void do_finish(pawl_store *store, void *a) { finish_lease(store, s.h, s.a, s.a_fence, a); }
 static void do_finish_lapsed(pawl_store *store, void *a) { finish_lease(store, s.v, s.b, s.b_fence, a); }
+
+static void do_finish_alone(pawl_store *store, void *a) { finish_lease(store, s.h, s.alone, s.alone_fence, a); }
 
 static void do_release(pawl_store *store, void *a)
 {
@@ -120,10 +124,10 @@ static void do_drop(pawl_store *store, void *a) { put_bound(store, PAWL_SCOPE_KE
 static void do_another(pawl_store *store, void *a) { put_bound(store, PAWL_SCOPE_TYPE, "t", NULL, 3, false, a); }
 static void do_turns(pawl_store *store, void *a) { put_bound(store, PAWL_SCOPE_TENANTS, "q", NULL, 1, false, a); }
 
-static void claim(pawl_store *store, int64_t node, answer *a)
+static void claim(pawl_store *store, int64_t node, int free, answer *a)
 {
     pawl_claimed tasks[8];
-    pawl_want want = {.queue = "q", .free = 8, .any_type = true, .solo = true};
+    pawl_want want = {.queue = "q", .free = free, .any_type = true, .solo = true};
     pawl_arena *arena = arena_new(alloc_default(), 0);
     pawl_claim call = {.node = node, .wants = &want, .wants_count = 1, .allocator = alloc_default(), .tasks = tasks};
     a->status = store->type->claim(store, &call, arena, NULL);
@@ -133,8 +137,10 @@ static void claim(pawl_store *store, int64_t node, answer *a)
     arena_free(arena);
 }
 
-static void do_claim(pawl_store *store, void *a) { claim(store, s.h, a); }
-static void do_claim_too(pawl_store *store, void *a) { claim(store, s.r, a); }
+static void do_claim(pawl_store *store, void *a) { claim(store, s.h, 8, a); }
+static void do_claim_too(pawl_store *store, void *a) { claim(store, s.r, 8, a); }
+static void do_claim_one(pawl_store *store, void *a) { claim(store, s.h, 1, a); }
+static void do_claim_one_too(pawl_store *store, void *a) { claim(store, s.r, 1, a); }
 
 static void do_rescue(pawl_store *store, void *out)
 {
@@ -151,7 +157,10 @@ static void do_sweep(pawl_store *store, void *out)
     a->status = store->type->sweep(store, &call, NULL);
 }
 
-static const act claims = {"claim", do_claim}, claims_too = {"claim of another", do_claim_too}, finishes = {"finish", do_finish},
+static const act claims = {"claim", do_claim}, claims_too = {"claim of another", do_claim_too},
+                 claims_one = {"claim of one", do_claim_one}, claims_one_too = {"claim of one by another", do_claim_one_too},
+                 finishes_alone = {"finish of the only one", do_finish_alone},
+                 inserts_alone = {"insert beside one", do_insert_alone}, finishes = {"finish", do_finish},
                  finishes_lapsed = {"finish of one that lapsed", do_finish_lapsed}, releases = {"release", do_release},
                  rescues = {"rescue", do_rescue}, cancels = {"cancel of a blocked one", do_cancel_blocked},
                  cancels_ready = {"cancel of a ready one", do_cancel_ready},
@@ -170,11 +179,11 @@ static int64_t join(void)
     return call.node;
 }
 
-static pawl_id lease(int64_t node, int64_t *fence)
+static pawl_id lease(int64_t node, const char *type, const char *rate_key, int64_t *fence)
 {
     answer a = {0};
-    pawl_id id = insert(s.m.quick, 0, "t", NULL, "k", &a);
-    claim(s.m.quick, node, &a);
+    pawl_id id = insert(s.m.quick, 0, type, NULL, rate_key, &a);
+    claim(s.m.quick, node, 8, &a);
     assert_int_equal(a.got, 1);
     *fence = bed_int(s.m.pg, "SELECT fence FROM pawl_leased WHERE id = %lld", (long long)id);
     return id;
@@ -192,11 +201,16 @@ static void set_scene(void)
     put_bound(quick, PAWL_SCOPE_KEYS, "t", "l", 1, false, &a);
     put_bound(quick, PAWL_SCOPE_KEYS, "o", NULL, 1, true, &a);
     put_bound(quick, PAWL_SCOPE_QUEUE, "q", NULL, 5, false, &a);
-    s.b = lease(s.v, &s.b_fence);
+    put_bound(quick, PAWL_SCOPE_TYPE, "s", NULL, 1, false, &a);
+    s.b = lease(s.v, "t", "k", &s.b_fence);
     s.m.clock.now_us += LEASE + S;
     s.m.clock.boot_us += LEASE + S;
     s.renewal = bed_int(s.m.pg, "SELECT sum(renewal) FROM pawl_lane WHERE node = %lld", (long long)s.v);
-    s.a = lease(s.h, &s.a_fence);
+    s.a = lease(s.h, "t", "k", &s.a_fence);
+    s.alone = lease(s.h, "s", NULL, &s.alone_fence);
+    int64_t fence;
+    pawl_id before = lease(s.h, "t", "l", &fence);
+    finish_lease(quick, s.h, before, fence, &a); /* so there is a row of its spot */
     s.x = insert(quick, 0, "t", "X", "k", &a);
     insert(quick, 0, "t", NULL, "k", &a);
     assert_int_equal(bed_int(s.m.pg, "SELECT count(*) FROM pawl_blocked"), 2);
@@ -267,7 +281,7 @@ static void drain(bool lowered)
     int tries = 0;
     do {
         finish_all();
-        claim(s.m.quick, s.h, &a);
+        claim(s.m.quick, s.h, 8, &a);
         assert_int_equal(a.status, PAWL_OK);
         check_counts(lowered);
     } while ((a.got > 0 || a.unblocked) && ++tries < 50);
@@ -293,7 +307,10 @@ static void meet(const act *x, const act *y, bool kill)
 }
 
 static const act *const pairs[][2] = {
+    {&claims_one, &claims_one_too},
     {&claims, &claims_too},
+    {&finishes_alone, &inserts_alone},
+    {&finishes_alone, &claims},
     {&finishes, &claims},
     {&finishes, &finishes_lapsed},
     {&releases, &claims_too},
@@ -333,7 +350,7 @@ static const act *const pairs[][2] = {
 
 static void all_pairs(bool kill)
 {
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i += kill ? 3 : 1) {
         for (int turn = 0; turn < (kill ? 1 : 2); turn++) { /* whoever is killed did nothing */
             const act *x = pairs[i][turn], *y = pairs[i][!turn];
             print_message("%s, then %s%s\n", x->name, y->name, kill ? ", killed" : "");
@@ -357,7 +374,7 @@ static void the_first_is_killed(void **state)
 /* What ends without having seen the first bound of all finds out, and is made again: no place stays behind. */
 static void the_first_bound_of_all(void **state)
 {
-    static const act *const others[] = {&finishes, &releases, &rescues, &claims, &claims_too};
+    static const act *const others[] = {&finishes, &releases, &rescues, &claims, &claims_one};
     (void)state;
     for (size_t i = 0; i < 2 * sizeof others / sizeof *others; i++) {
         const act *x = others[i / 2];
@@ -366,11 +383,11 @@ static void the_first_bound_of_all(void **state)
         s.h = join();
         s.r = join();
         s.v = join();
-        s.b = lease(s.v, &s.b_fence);
+        s.b = lease(s.v, "t", "k", &s.b_fence);
         s.renewal = bed_int(s.m.pg, "SELECT sum(renewal) FROM pawl_lane WHERE node = %lld", (long long)s.v);
         s.m.clock.now_us += LEASE + S;
         s.m.clock.boot_us += LEASE + S;
-        s.a = lease(s.h, &s.a_fence);
+        s.a = lease(s.h, "t", "k", &s.a_fence);
         for (int k = 0; k < 3; k++) insert(s.m.quick, 0, "t", NULL, "k", &a);
         print_message("%s, and the first limit of all\n", x->name);
         if (i % 2) meet_run(&s.m, x->run, &a, do_another, &b, false);
@@ -398,7 +415,7 @@ static void in_a_transaction_of_its_own(void **state)
     bed_exec(own, "BEGIN");
     assert_int_equal(s.m.quick->type->tx_apply(s.m.quick, own, &op, 1, arena, NULL), PAWL_OK);
     assert_int_equal(op.result, PAWL_OP_DONE);
-    claim(s.m.quick, s.r, &a);
+    claim(s.m.quick, s.r, 8, &a);
     assert_int_equal(a.status, PAWL_OK);
     assert_int_equal(
         bed_int(s.m.pg,
@@ -406,7 +423,7 @@ static void in_a_transaction_of_its_own(void **state)
         3);
     bed_exec(own, "COMMIT");
     PQfinish(own);
-    claim(s.m.quick, s.r, &a);
+    claim(s.m.quick, s.r, 8, &a);
     assert_true(a.unblocked || a.got > 0);
     check_store();
     drain(false);

@@ -195,10 +195,12 @@ DECLARE
                           ORDER BY v.id FOR UPDATE SKIP LOCKED);
 BEGIN
     IF cardinality(v_ids) = 0 THEN RETURN false; END IF;
-    INSERT INTO pawl_shared (task_id, queue_id, priority, tenant_id, lane, run_at_us)
-    SELECT v.id, v.queue_id, v.priority, coalesce(b.tenant_id, 0), v.lane, v.run_at_us
-    FROM unnest(v_ids) u (id) JOIN pawl_live v ON v.id = ANY (ARRAY[u.id]) JOIN pawl_body b ON b.id = ANY (ARRAY[u.id]);
-    UPDATE pawl_live SET blocked = true WHERE id = ANY (v_ids);
+    WITH s AS (
+        INSERT INTO pawl_shared (task_id, queue_id, priority, tenant_id, lane, run_at_us)
+        SELECT v.id, v.queue_id, v.priority, coalesce(b.tenant_id, 0), v.lane, v.run_at_us
+        FROM unnest(v_ids) u (id) JOIN pawl_live v ON v.id = ANY (ARRAY[u.id]) JOIN pawl_body b ON b.id = ANY (ARRAY[u.id])
+        RETURNING task_id)
+    UPDATE pawl_live v SET blocked = true FROM s WHERE v.id = ANY (ARRAY[s.task_id]);
     RETURN true;
 END $$;
 
@@ -831,13 +833,48 @@ BEGIN
     RETURN cardinality(v_ids) >= p_move;
 END $$;
 
+-- The key of a bound as it is stored: hashed if it is long, or the number of a tenant.
+CREATE FUNCTION pawl_bound_key(p_scope int4, p_key bytea) RETURNS bytea LANGUAGE plpgsql AS $$
+BEGIN
+    IF coalesce(length(p_key), 0) = 0 OR p_scope < 3 THEN RETURN ''; END IF;
+    IF p_scope = 3 THEN RETURN pawl_rate_key(p_key); END IF;
+    RETURN convert_to((pawl_names(ARRAY[convert_from(p_key, 'UTF8')]))[1]::text, 'UTF8');
+END $$;
+
+-- Whether all bounds of a batch are in force already, and nobody is left to whom they would offer something: what most nodes find when
+-- they start. Then nobody need be held up.
+CREATE FUNCTION pawl_bounds_stand(b_name int4[], b_key bytea[], b_what int4[]) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE
+    v_scope int2;
+    v_key bytea;
+BEGIN
+    FOR i IN 1..cardinality(b_name) LOOP
+        v_scope := b_what[4 * i - 3];
+        v_key := pawl_bound_key(v_scope, b_key[i]);
+        IF b_what[4 * i - 2] <= 0 OR NOT EXISTS (
+            SELECT FROM pawl_bound b WHERE b.scope = v_scope AND b.name_id = b_name[i] AND b.key = v_key AND b.most = b_what[4 * i - 2]
+                AND b.ordered = (b_what[4 * i - 1] <> 0)) THEN
+            RETURN false;
+        END IF;
+        IF v_scope = 4 AND v_key = '' AND EXISTS (
+            SELECT FROM pawl_live v WHERE v.state = 2 AND NOT v.blocked AND v.queue_id = b_name[i]) THEN
+            RETURN false;
+        END IF;
+        IF EXISTS (SELECT FROM pawl_spot s WHERE s.scope = v_scope AND s.name_id = b_name[i] AND (v_key = '' OR s.key = v_key)
+                       AND EXISTS (SELECT FROM pawl_blocked k WHERE k.spot_id = s.id)
+                       AND (SELECT count(*) FROM pawl_place p WHERE p.spot_id = s.id) < b_what[4 * i - 2]) THEN
+            RETURN false;
+        END IF;
+    END LOOP;
+    RETURN true;
+END $$;
+
 -- BOUND. Whoever calls has pawl_node locked against everybody else. p_move: how many tasks may be unblocked. o_more: there are others.
 CREATE FUNCTION pawl_bound_put(p_now int8, p_scope int2, p_name int4, p_key bytea, p_most int4, p_ordered bool, p_move int4, p_by text,
                                OUT o_result int4, OUT o_more bool, OUT o_count int4, OUT o_hints text) LANGUAGE plpgsql AS $$
 DECLARE
     v_did bool;
-    v_key bytea := CASE WHEN coalesce(length(p_key), 0) = 0 OR p_scope < 3 THEN '' WHEN p_scope = 3 THEN pawl_rate_key(p_key)
-                        ELSE convert_to((pawl_names(ARRAY[convert_from(p_key, 'UTF8')]))[1]::text, 'UTF8') END;
+    v_key bytea := pawl_bound_key(p_scope, p_key);
     o pawl_bound;
 BEGIN
     o_more := false;
