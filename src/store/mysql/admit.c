@@ -144,7 +144,7 @@ static void plan(spot *const wants[SPOTS_MAX], int count, pawl_id id)
 }
 
 /* Which are worth locking: those that may be granted, and those to be blocked. */
-static int pick(claiming *k, int want, candidate *list, int reach, pawl_id *ids)
+static int pick(claiming *k, int want, candidate *list, int reach, pawl_id *ids, admitted *out)
 {
     int count = 0, blocked = k->blocked;
     standing at = {k->wants[want].got, k->solo};
@@ -155,6 +155,7 @@ static int pick(claiming *k, int want, candidate *list, int reach, pawl_id *ids)
         c->picked = fits(k, want, c, &at);
         if (!c->picked) {
             k->wants[want].more = true;
+            out->unfit++;
             continue;
         }
         if (full_spot(k, want, c, wants, &wants_count)) {
@@ -257,7 +258,7 @@ static int admit_some(claiming *k, int want, candidate *list, int count, admitte
     if (reach < 0) return -1;
     pawl_id *ids = my_work_alloc(&k->w, (size_t)(reach + 1) * sizeof *ids);
     if (no_memory(k)) return -1;
-    int picked = pick(k, want, list, reach, ids);
+    int picked = pick(k, want, list, reach, ids, out);
     if (k->w.failed) return -1;
     if (picked == 0) return reach;
     if (!lock_tasks(k, ids, picked)) return -1;
@@ -319,7 +320,7 @@ bool my_admit_group(claiming *k, int want, int first, int end)
         if (count) qsort(list, (size_t)count, sizeof *list, by_time);
         if (!my_admit(k, want, list, count, &got)) return false;
         if (k->blocked >= BLOCKED_MOST) w->more = true;
-        bool again = cut && got.granted + got.blocked + got.missed > 0 && my_claim_room(k, want) > 0 && k->blocked < BLOCKED_MOST;
+        bool again = cut && got.unfit == 0 && my_claim_room(k, want) > 0 && k->blocked < BLOCKED_MOST;
         if (!again) break;
     }
     for (int i = first; i < end; i++) {

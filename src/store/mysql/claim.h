@@ -69,6 +69,7 @@ typedef struct candidate { /* a due task, before it is locked */
 
 typedef struct admitted {
     int granted, blocked, missed; /* missed: somebody else has it */
+    int unfit;                    /* left, for they may not be claimed now */
 } admitted;
 
 static inline int class_of(int64_t lane) { return (int)(lane >> 32 & 15); }

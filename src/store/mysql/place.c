@@ -25,15 +25,22 @@ bool my_bounded(const limit_types *l, int32_t queue_id, int32_t type_id)
 
 void my_spot_source_init(spot_source *src, work *w)
 {
-    buf *all[] = {&src->known, &src->asked, &src->gone, &src->keys};
+    buf *all[] = {&src->known, &src->which, &src->asked, &src->gone, &src->keys};
     src->count = 0;
-    for (int i = 0; i < 4; i++) buf_init(all[i], w->s->allocator, 16 << 20);
+    for (int i = 0; i < 5; i++) buf_init(all[i], w->s->allocator, 16 << 20);
 }
 
 void my_spot_source_done(spot_source *src)
 {
-    buf *all[] = {&src->known, &src->asked, &src->gone, &src->keys};
-    for (int i = 0; i < 4; i++) buf_done(all[i]);
+    buf *all[] = {&src->known, &src->which, &src->asked, &src->gone, &src->keys};
+    for (int i = 0; i < 5; i++) buf_done(all[i]);
+}
+
+static void add_which(const conn *c, buf *b, pawl_scope scope, int32_t name_id, pawl_bytes key)
+{
+    buf_fmt(b, "%s(p.scope = %d AND p.name_id = %d AND p.spot_key = ", b->len ? " OR " : "", (int)scope, (int)name_id);
+    lit_bytes(c, b, key.len ? key : (pawl_bytes){"", 0});
+    buf_char(b, ')');
 }
 
 void my_spot_want(const conn *c, spot_source *src, pawl_scope scope, int32_t name_id, pawl_bytes key)
@@ -41,6 +48,7 @@ void my_spot_want(const conn *c, spot_source *src, pawl_scope scope, int32_t nam
     buf_fmt(&src->known, ",(%d,%d,", (int)scope, (int)name_id);
     lit_bytes(c, &src->known, key.len ? key : (pawl_bytes){"", 0});
     buf_char(&src->known, ')');
+    add_which(c, &src->which, scope, name_id, key);
     src->count++;
 }
 
@@ -56,13 +64,34 @@ void my_spot_wants(const work *w, spot_source *src, int32_t queue_id, int32_t ty
 
 static void want_id(buf *b, spot_source *src, pawl_id id)
 {
-    buf_fmt(b, ",(%lld)", (long long)id);
+    buf_fmt(b, b == &src->asked ? ",%lld" : ",(%lld)", (long long)id);
     src->count++;
+}
+
+/* Which they are is known, or will be the same once they are locked; so their places can be read with the same message. */
+static void lock_simply(work *w, const spot_source *src)
+{
+    if (src->known.failed || src->which.failed || src->asked.failed) w->no_memory = true;
+    my_put_raw(w->c, buf_text(&src->known), src->known.len);
+    if (src->asked.len) my_put_raw(w->c, buf_text(&src->asked), src->asked.len);
+    my_add(w->c, src->asked.len ? SQL_spots_ask : SQL_spots_make);
+    if (src->which.len) {
+        my_put_raw(w->c, buf_text(&src->which), src->which.len);
+        my_add(w->c, SQL_places);
+    }
+    if (src->asked.len) {
+        my_put_raw(w->c, buf_text(&src->asked), src->asked.len);
+        my_add(w->c, SQL_places_beside);
+    }
 }
 
 void my_spots_lock(work *w, spot_source *src)
 {
     if (src->count == 0) return;
+    if (src->gone.len == 0 && src->keys.len == 0) {
+        lock_simply(w, src);
+        return;
+    }
     if (src->keys.len) buf_char(&src->keys, ')');
     else buf_str(&src->keys, "FALSE");
     buf *all[] = {&src->known, &src->asked, &src->gone, &src->keys};
@@ -174,22 +203,6 @@ static void does_not_stand_still(work *w)
     w->failed = true;
 }
 
-bool my_spots_take_in(work *w)
-{
-    EACH_ANSWER(a, w->c, SQL_spots_lock)
-    for (int i = 0; i < a->rows && !w->no_memory; i++) learn(w, a, i);
-    EACH_ANSWER(a, w->c, SQL_spots_of)
-    for (int i = 0; i < a->rows && !w->no_memory; i++) learn(w, a, i);
-    if (w->no_memory) return true;
-    EACH_ANSWER(a, w->c, SQL_stands)
-    for (int i = 0; i < a->rows; i++) {
-        if (spot_in(w, a, i)) continue;
-        does_not_stand_still(w);
-        return false;
-    }
-    return true;
-}
-
 int my_spots_of(work *w, int32_t queue_id, int32_t type_id, pawl_bytes any_key, spot *out[SPOTS_MAX])
 {
     char room[LIMIT_KEY_ROOM];
@@ -286,25 +299,60 @@ static void ask_first(work *w, const spot *s)
 }
 
 /* Only whoever keeps an order holds a place without a lease. */
-static void drop_stale(work *w, spot *s, bool live)
+static void drop_stale(work *w, spot *s, pawl_id id, bool live)
 {
-    const place *last = &s->places[s->count - 1];
     bool kept = spot_bound(s).ordered && live;
-    if (!last->leased && !kept) my_place_drop(w, s, s->count - 1);
+    for (int i = s->count - 1; i >= 0 && !kept; i--)
+        if (s->places[i].id == id && !s->places[i].leased) my_place_drop(w, s, i);
 }
 
-static void read_places(work *w)
+/* Of those that keep an order more must be known: see my_places_load. */
+static void read_places(work *w, sql_name which)
 {
-    EACH_ANSWER(a, w->c, SQL_places)
+    EACH_ANSWER(a, w->c, which)
     for (int i = 0; i < a->rows && !w->no_memory; i++) {
         spot *s = spot_in(w, a, i);
-        if (!s || s->known) continue;
+        if (!s || s->known || (spot_bound(s).ordered && !s->filling && !s->first_known)) continue;
+        s->filling = true;
         int before = s->count;
         place_add(w, s, (place){(int)get_int(a, i, 3), get_int(a, i, 4), get_int(a, i, 5) != 0, false});
-        if (s->count > before) drop_stale(w, s, get_int(a, i, 6) != 0);
+        if (s->count > before) drop_stale(w, s, get_int(a, i, 4), get_int(a, i, 6) != 0);
     }
+    map_each(node, &w->spots) {
+        spot *s = (spot *)node;
+        s->known |= s->filling;
+        s->filling = false;
+    }
+}
+
+bool my_spots_take_in(work *w)
+{
+    static const sql_name locks[] = {SQL_spots_make, SQL_spots_ask, SQL_spots_lock, SQL_spots_of};
+    for (size_t k = 0; k < sizeof locks / sizeof *locks; k++) EACH_ANSWER(a, w->c, locks[k])
+    for (int i = 0; i < a->rows && !w->no_memory; i++) learn(w, a, i);
+    read_places(w, SQL_places);
+    read_places(w, SQL_places_beside);
+    EACH_ANSWER(a, w->c, SQL_spots_make)
+    for (int i = 0; i < a->rows && !w->no_memory; i++) spot_in(w, a, i)->known |= !spot_bound(spot_in(w, a, i)).ordered;
+    if (w->no_memory) return true;
+    EACH_ANSWER(a, w->c, SQL_stands)
+    for (int i = 0; i < a->rows; i++) {
+        if (spot_in(w, a, i)) continue;
+        does_not_stand_still(w);
+        return false;
+    }
+    return true;
+}
+
+static void read_loaded(work *w)
+{
     EACH_ANSWER(a, w->c, SQL_spot_first)
-    if (a->rows > 0) ((spot *)(intptr_t)get_int(a, 0, 0))->first = get_int(a, 0, 1);
+    if (a->rows > 0) {
+        spot *s = (spot *)(intptr_t)get_int(a, 0, 0);
+        s->first = get_int(a, 0, 1);
+        s->first_known = true;
+    }
+    read_places(w, SQL_places);
 }
 
 bool my_places_load(work *w)
@@ -316,10 +364,7 @@ bool my_places_load(work *w)
     map_each(node, &w->spots) {
         const spot *s = (const spot *)node;
         if (s->known) continue;
-        buf_fmt(&which, "%s(p.scope = %d AND p.name_id = %d AND p.spot_key = ", which.len ? " OR " : "", (int)s->scope,
-                (int)s->name_id);
-        lit_bytes(w->c, &which, s->key);
-        buf_char(&which, ')');
+        add_which(w->c, &which, s->scope, s->name_id, s->key);
         if (spot_bound(s).ordered) ask_first(w, s);
         if (++count % AT_ONCE == 0) ask_places(w, &which);
     }
@@ -327,7 +372,7 @@ bool my_places_load(work *w)
     buf_done(&which);
     if (w->no_memory) my_conn_no_memory(w->c);
     if (w->no_memory || (count > 0 && !my_send(w->c, CALL_READS))) return false;
-    if (count > 0) read_places(w);
+    if (count > 0) read_loaded(w);
     map_each(node, &w->spots) ((spot *)node)->known = true;
     return true;
 }

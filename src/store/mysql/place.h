@@ -25,11 +25,13 @@ typedef struct spot { /* locked */
     pawl_bytes key;
     bound_said own, all;
     bool known;   /* its places were read */
+    bool filling; /* or are being read */
     bool touched; /* what is free is to be offered */
     place *places;
     int count, room;
     int planned;   /* places that a claim is about to take */
     pawl_id first; /* the lowest id that is blocked here; for those that keep the order */
+    bool first_known;
 } spot;
 
 static inline bound_said spot_bound(const spot *s) { return s->own.most > 0 ? s->own : s->all; }
@@ -42,7 +44,8 @@ static inline bool spot_kept(const spot *s)
 }
 
 typedef struct spot_source { /* what spots are found by, as rows */
-    buf known, asked, gone, keys;
+    buf known, which;        /* the same as rows, and as a condition */
+    buf asked, gone, keys;
     int count;
 } spot_source;
 

@@ -13,12 +13,40 @@ SELECT value FROM @.pawl_meta WHERE name = 'limits_version' LOCK IN SHARE MODE;
 SELECT scope, name_id, MAX(most > 0), MAX(ordered AND most > 0) FROM @.pawl_bound WHERE scope < 4 OR bound_key = ''
 GROUP BY scope, name_id ORDER BY scope, name_id;
 
--- Locks spots in their order, and makes those that there are none of: $1 known ones, $2 those that tasks have places of, $3 those of tasks
--- that are to be withdrawn, $4 the same of the tasks that hold keys.
+-- Locks spots in their order, and makes those that there are none of. The plain form, where $1 are all of them; where tasks are named that
+-- have places, $2; and where tasks are to be withdrawn, $3, perhaps those that hold keys, $4. That one makes the server use temporary tables on
+-- disk, for the sake of the bodies' rate keys.
+
+-- name: spots_make
+INSERT INTO @.pawl_spot (scope, name_id, spot_key)
+SELECT x.scope, x.name_id, x.spot_key FROM (SELECT 0 AS scope, 0 AS name_id, x'' AS spot_key UNION VALUES (0, 0, x'')$1) x
+WHERE x.scope > 0 ORDER BY x.scope, x.name_id, x.spot_key
+ON DUPLICATE KEY UPDATE scope = @.pawl_spot.scope
+RETURNING scope, name_id, spot_key,
+    (SELECT CONCAT_WS(' ', q.most, q.ordered) FROM @.pawl_bound q
+     WHERE q.scope = @.pawl_spot.scope AND q.name_id = @.pawl_spot.name_id AND q.bound_key = @.pawl_spot.spot_key),
+    (SELECT CONCAT_WS(' ', q.most, q.ordered) FROM @.pawl_bound q
+     WHERE q.scope = @.pawl_spot.scope AND q.name_id = @.pawl_spot.name_id AND q.bound_key = '');
+
+-- name: spots_ask
+INSERT INTO @.pawl_spot (scope, name_id, spot_key)
+SELECT x.scope, x.name_id, x.spot_key FROM (
+    SELECT 0 AS scope, 0 AS name_id, x'' AS spot_key
+    UNION
+    VALUES (0, 0, x'')$1
+    UNION
+    SELECT p.scope, p.name_id, p.spot_key FROM @.pawl_place p FORCE INDEX (pawl_place_task) WHERE p.task_id IN (0$2)) x
+WHERE x.scope > 0 ORDER BY x.scope, x.name_id, x.spot_key
+ON DUPLICATE KEY UPDATE scope = @.pawl_spot.scope
+RETURNING scope, name_id, spot_key,
+    (SELECT CONCAT_WS(' ', q.most, q.ordered) FROM @.pawl_bound q
+     WHERE q.scope = @.pawl_spot.scope AND q.name_id = @.pawl_spot.name_id AND q.bound_key = @.pawl_spot.spot_key),
+    (SELECT CONCAT_WS(' ', q.most, q.ordered) FROM @.pawl_bound q
+     WHERE q.scope = @.pawl_spot.scope AND q.name_id = @.pawl_spot.name_id AND q.bound_key = '');
 
 -- name: spots_lock
 INSERT INTO @.pawl_spot (scope, name_id, spot_key)
-WITH known (scope, name_id, spot_key) AS (VALUES (0, 0, x'')$1), asked (id) AS (VALUES (0)$2), gone (id) AS (VALUES (0)$3),
+WITH known (scope, name_id, spot_key) AS (VALUES (0, 0, x'')$1), gone (id) AS (VALUES (0)$3),
 bodies (id, queue_id, type_id, rate_key) AS (
     SELECT b.id, b.queue_id, b.type_id, IF(LENGTH(b.rate_key) > 256, CONCAT('sha256:', SHA2(b.rate_key, 256)), COALESCE(b.rate_key, ''))
     FROM gone g STRAIGHT_JOIN @.pawl_body b FORCE INDEX (PRIMARY) ON b.id = g.id
@@ -28,7 +56,7 @@ bodies (id, queue_id, type_id, rate_key) AS (
 SELECT x.scope, x.name_id, x.spot_key FROM (
     SELECT scope, name_id, spot_key FROM known
     UNION
-    SELECT p.scope, p.name_id, p.spot_key FROM asked a STRAIGHT_JOIN @.pawl_place p FORCE INDEX (pawl_place_task) ON p.task_id = a.id
+    SELECT p.scope, p.name_id, p.spot_key FROM @.pawl_place p FORCE INDEX (pawl_place_task) WHERE p.task_id IN (0$2)
     UNION
     SELECT p.scope, p.name_id, p.spot_key FROM bodies b STRAIGHT_JOIN @.pawl_place p FORCE INDEX (pawl_place_task) ON p.task_id = b.id
     UNION
@@ -66,12 +94,18 @@ SELECT scope, name_id, spot_key FROM @.pawl_place FORCE INDEX (pawl_place_task) 
 UNION
 SELECT scope, name_id, spot_key FROM @.pawl_blocked FORCE INDEX (PRIMARY) WHERE task_id IN ($1);
 
--- The places of spots that are locked, and whether whoever has one is leased, or lives. $2: for the whole name.
+-- The places of spots that are locked, and whether whoever has one is leased, or lives; or of those where tasks have places.
 
 -- name: places
 SELECT p.scope, p.name_id, p.spot_key, p.number, p.task_id, EXISTS (SELECT 1 FROM @.pawl_leased l WHERE l.id = p.task_id),
     EXISTS (SELECT 1 FROM @.pawl_live l WHERE l.id = p.task_id)
 FROM @.pawl_place p FORCE INDEX (PRIMARY) WHERE $1 ORDER BY p.scope, p.name_id, p.spot_key, p.number;
+
+-- name: places_beside
+SELECT p.scope, p.name_id, p.spot_key, p.number, p.task_id, EXISTS (SELECT 1 FROM @.pawl_leased l WHERE l.id = p.task_id),
+    EXISTS (SELECT 1 FROM @.pawl_live l WHERE l.id = p.task_id)
+FROM (SELECT DISTINCT scope, name_id, spot_key FROM @.pawl_place FORCE INDEX (pawl_place_task) WHERE task_id IN (0$1)) s
+STRAIGHT_JOIN @.pawl_place p FORCE INDEX (PRIMARY) ON p.scope = s.scope AND p.name_id = s.name_id AND p.spot_key = s.spot_key;
 
 -- name: spot_first
 SELECT $4, MIN(task_id) FROM @.pawl_blocked FORCE INDEX (pawl_blocked_first) WHERE scope = $1 AND name_id = $2 AND spot_key = $3;
