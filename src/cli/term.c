@@ -50,7 +50,7 @@ paint term_state(const char *display)
         const char *name;
         paint color;
     } colors[] = {{"succeeded", GREEN}, {"failed", RED},     {"cancelled", DIM},    {"retrying", YELLOW}, {"running", CYAN},
-                  {"leased", CYAN},     {"scheduled", BLUE}, {"throttled", YELLOW}, {"stale", MAGENTA}};
+                  {"leased", CYAN},     {"scheduled", BLUE}, {"throttled", YELLOW}, {"blocked", YELLOW},  {"stale", MAGENTA}};
     for (size_t i = 0; i < sizeof colors / sizeof *colors; i++) {
         if (display && strcmp(display, colors[i].name) == 0) return colors[i].color;
     }

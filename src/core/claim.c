@@ -256,17 +256,19 @@ static void want_answered(core *c, const pawl_want *w, queue *q, int64_t store_n
     bool stirred = q->stirred && !CANARY(STIR_IGNORED);
     q->stirred = false;
     if (w->paused) run_release_queue(c, q); /* claimed before the pause */
-    if ((q->fair = w->fair)) q->prefetch = 0;
+    /* Nobody was waiting, and what is due may not be claimed ahead (see CONCURRENCY LIMITS): the next free worker asks. */
+    bool too_early = w->more && w->got == 0 && w->free == 0 && !w->paused;
+    if ((q->fair = w->fair) || too_early) q->prefetch = 0;
     /* What more there is may be this node's own. */
     bool ours = q->caught_up && w->got > 0 && w->got < q->owed;
     q->caught_up = !stirred && !w->paused && (!w->more || ours);
     q->owed = ours && w->more && q->owed - w->got > q->owed_late ? q->owed - w->got : q->owed_late;
     q->owed_late = 0;
-    q->hungry = stirred || (w->more && w->got > 0) || q->owed > 0;
+    q->hungry = stirred || too_early || (w->more && w->got > 0) || q->owed > 0;
     int64_t in_us = w->next_due_us > store_now_us ? w->next_due_us - store_now_us : 0;
     if (w->next_due_us > 0) engine_timer(c, &q->due, c->now.mono_us + in_us);
     else engine_timer_off(c, &q->due);
-    if (w->more && w->got == 0 && !w->paused) {
+    if (w->more && w->got == 0 && !w->paused && !too_early) {
         int64_t again_us = c->now.mono_us + BARREN_US;
         if (!heap_has(&q->due.node) || again_us < q->due.node.at) engine_timer(c, &q->due, again_us);
     }

@@ -159,7 +159,7 @@ pawl_status valid_task(const runtime *rt, const pawl_task *task, const pawl_task
 
 static bool is_shown_state(const char *text)
 {
-    static const char *const displays[] = {"scheduled", "retrying", "throttled", "stale", "running"};
+    static const char *const displays[] = {"scheduled", "retrying", "throttled", "blocked", "stale", "running"};
     pawl_state state;
     for (size_t i = 0; i < sizeof displays / sizeof *displays; i++)
         if (strcmp(text, displays[i]) == 0) return true;
@@ -172,7 +172,7 @@ pawl_status valid_filter(const pawl_filter *f, pawl_error *err)
     if (f->state && !is_shown_state(f->state))
         return err_set(err, PAWL_INVALID,
                        "\"%.40s\" is no state: use waiting, pending, leased, succeeded, failed, cancelled, "
-                       "scheduled, retrying, throttled, stale or running",
+                       "scheduled, retrying, throttled, blocked, stale or running",
                        f->state);
     pawl_status status = valid_optional(f->type, "type", err);
     if (!status) status = valid_optional(f->queue, "queue", err);

@@ -178,6 +178,31 @@ static void waiting_for_a_worker_is_no_timeout(void **state)
     assert_int_equal(drive_state(d, id), PAWL_SUCCEEDED);
 }
 
+/* Tasks under a concurrency limit are not claimed ahead. Those that wait start when a worker is free, and no timer is needed for that. */
+static void what_is_not_claimed_ahead_follows_at_once(void **state)
+{
+    drive *d = drive_begin(state, (core_config){0}, (core_queue_config){.workers = WORKERS, .capacity = 100});
+    pawl_op bound = {.kind = PAWL_OP_BOUND};
+    bound.u.bound.scope = PAWL_SCOPE_TYPE;
+    bound.u.bound.name = "t";
+    bound.u.bound.most = 10;
+    drive_start(d);
+    for (int i = 0; i < BRIEF; i++) { /* so that it would claim ahead */
+        drive_dispatch(d, "t", NULL, 0);
+        end_all(d, 0);
+        drive_advance(d, 100);
+    }
+    drive_submit(d, bound);
+    fill(d, 20);
+    for (int i = 0; i < 18; i++) {
+        assert_int_equal(d->runs_count, WORKERS);
+        core_outcome outcome = lasted(d, 0);
+        drive_end_with(d, 0, &outcome);
+    }
+    end_all(d, 0);
+    assert_int_equal(d->settled_count, BRIEF + 20);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, drive_finish)
@@ -191,6 +216,7 @@ int main(void)
         TEST(of_a_draining_engine_it_goes_back_to_the_store),
         TEST(what_may_be_lost_is_given_back_by_its_fence),
         TEST(waiting_for_a_worker_is_no_timeout),
+        TEST(what_is_not_claimed_ahead_follows_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,6 +84,24 @@ exits "the key goes on" 0 pawl limits resume sync --key ann
 exits "nothing holds it" 0 pawl work --type sync --once -- cat
 like "so it is done" "$(pawl tasks list)" "$id +succeeded"
 
+# ---- concurrency limits
+exits "one at a time for each key, in order" 0 pawl limits running sync 1 --per-key --ordered
+exits "of a queue" 0 pawl limits running imports 10 --queue
+exits "turns" 0 pawl limits turns imports
+exits "a weight" 0 pawl limits turns imports --tenant acme --weight 3
+first=$(pawl enqueue --type sync --rate-key bob)
+second=$(pawl enqueue --type sync --rate-key bob)
+out=$(pawl limits list)
+like "the key has its place" "$out" "^key +sync +bob +1 in order +1 +1 +$first"
+like "the queue is there" "$out" "^queue +imports +.*10"
+like "and who takes turns" "$out" "^tenants +imports +acme +.*3"
+like "why names who has it" "$(pawl tasks why "$second")" "$first"
+like "it is blocked" "$(pawl tasks list --state blocked)" "$second +blocked"
+exits "both run" 0 pawl work --type sync --once -- cat
+like "in order" "$(pawl tasks list --state succeeded)" "$second"
+exits "taken away" 0 pawl limits running sync 0 --per-key
+exits "no more turns" 0 pawl limits turns imports --off
+
 # ---- the module
 mkdir alone empty
 cp "$PAWL_BIN" alone/pawl

@@ -102,7 +102,8 @@ if "$CC" -shared -fPIC -Wl,-soname,libpq.so.99 -o libpq.so.99 nothing.c 2>/dev/n
     like "is refused" "$err" "another version"
 fi
 
-# ---- rate limits
+# ---- limits
 drop
 exits "a new store" 0 pawl migrate up
 . "$(dirname "$0")/../cli/limits_cases.sh"
+. "$(dirname "$0")/../cli/places_cases.sh"

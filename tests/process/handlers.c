@@ -5,6 +5,8 @@
  *     flaky   fails at its first attempt   spawn   brings a child with it       crash   takes its process with it
  *     hold    waits until it is told to stop; nap takes a lease's time and listens to nobody (both only with hold=1)
  *     paced   as ok, twice a second for each rate key and two at once (only with paced=1; server_limits.py knows these numbers)
+ *     few     as slow, two of a rate key and five in all at a time; row as slow, one after the other of a rate key (both only with few=1;
+ *             server_places.py knows these numbers)
  */
 #include "node.h"
 #include <stdlib.h>
@@ -149,6 +151,21 @@ static bool on_retry(pawl_run *run, void *ctx, int attempt, const char *error, i
     return true;
 }
 
+static pawl_status add_few(node *n, pawl_handler h, pawl_error *err)
+{
+    h.rate = (pawl_rate){0};
+    h.run = run_slow;
+    h.type = "few";
+    h.concurrency = 5;
+    h.key_concurrency = 2;
+    pawl_status status = pawl_handle(n->engine, &h, err);
+    h.type = "row";
+    h.concurrency = 0;
+    h.key_concurrency = 1;
+    h.ordered = true;
+    return status ? status : pawl_handle(n->engine, &h, err);
+}
+
 pawl_status handlers_add(node *n, pawl_error *err)
 {
     static const struct {
@@ -174,5 +191,6 @@ pawl_status handlers_add(node *n, pawl_error *err)
     h.type = "paced";
     h.run = run_ok;
     h.rate = (pawl_rate){.permits = 2, .period_us = PAWL_SECOND, .burst = 2, .horizon_us = -1};
-    return n->paced ? pawl_handle(n->engine, &h, err) : PAWL_OK;
+    pawl_status status = n->paced ? pawl_handle(n->engine, &h, err) : PAWL_OK;
+    return status || !n->few ? status : add_few(n, h, err);
 }

@@ -1,9 +1,9 @@
-/* node NAME STORE HISTORY [lease_ms=N] [workers=N] [serve=0] [shared=1] [hold=1] [paced=1] [load=SEED] [migrate=1]
+/* node NAME STORE HISTORY [lease_ms=N] [workers=N] [serve=0] [shared=1] [hold=1] [paced=1] [few=1] [load=SEED] [migrate=1]
  *
  * STORE is the URL of a store on a server or the path of a SQLite file. With migrate=1 applies what migrations there are. Opens the
  * store, starts unless serve=0, says `started`, and then does what it is told on standard input, a command per line:
  *
- *     dispatch TYPE [DELAY_MS]      foreign TYPE [DELAY_MS]      paced RATE_KEY COUNT      drain SECONDS      dump
+ *     dispatch TYPE [DELAY_MS]      foreign TYPE [DELAY_MS]      paced|few|row RATE_KEY COUNT      drain SECONDS      dump
  *     schedules COUNT               occurrences COUNT
  *
  * At the end of the input it stops as a good program does. Its exit status is that of pawl_close.
@@ -34,6 +34,7 @@ static void read_option(node *n, const char *arg)
     else if (!strcmp(name, "shared")) n->shared = value;
     else if (!strcmp(name, "hold")) n->hold = value;
     else if (!strcmp(name, "paced")) n->paced = value;
+    else if (!strcmp(name, "few")) n->few = value;
     else if (!strcmp(name, "migrate")) n->migrate = value;
     else if (!strcmp(name, "load")) n->load = (unsigned)value;
     else usage(arg);
@@ -62,7 +63,7 @@ static void obey(node *n, const char *line)
     else if (sscanf(line, "%15s %15s %d", word, type, &number) < 1) usage(line);
     else if (!strcmp(word, "dispatch")) send_one(n, type, number * PAWL_MILLISECOND, NULL);
     else if (!strcmp(word, "foreign")) send_foreign(n, type, number * PAWL_MILLISECOND);
-    else if (!strcmp(word, "paced")) send_paced(n, type, number);
+    else if (!strcmp(word, "paced") || !strcmp(word, "few") || !strcmp(word, "row")) send_keyed(n, word, type, number);
     else if (!strcmp(word, "dump")) look_dump(n);
     else if (!strcmp(word, "schedules")) recur_put(n, atoi(type));
     else if (!strcmp(word, "occurrences")) recur_tell(n, atoi(type));

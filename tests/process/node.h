@@ -35,6 +35,7 @@ typedef struct node {
     bool serve, shared, migrate;
     bool hold;     /* runs of the types `hold` and `nap` take their time */
     bool paced;    /* it knows the type `paced`, which has a rate limit */
+    bool few;      /* it knows the types `few` and `row`, which have concurrency limits */
     unsigned load; /* a seed: dispatches by itself; 0: only by command */
     atomic_uint tokens;
 } node;
@@ -53,8 +54,8 @@ pawl_status handlers_add(node *n, pawl_error *err);
 void send_one(node *n, const char *type, int64_t delay_us, const char *key);
 void send_async(node *n, const char *type);
 void send_bulk(node *n, const char *type, int count);
-void send_paced(node *n, const char *rate_key, int count);      /* in bulks */
-void send_foreign(node *n, const char *type, int64_t delay_us); /* inside a transaction of our own */
+void send_keyed(node *n, const char *type, const char *rate_key, int count); /* in bulks */
+void send_foreign(node *n, const char *type, int64_t delay_us);              /* inside a transaction of our own */
 
 /* load.c */
 bool load_start(node *n);

@@ -94,9 +94,9 @@ static void send_some(node *n, const char *type, int count, const char *rate_key
 
 void send_bulk(node *n, const char *type, int count) { send_some(n, type, count, NULL); }
 
-void send_paced(node *n, const char *rate_key, int count)
+void send_keyed(node *n, const char *type, const char *rate_key, int count)
 {
-    for (; count > 0; count -= BULK_MAX) send_some(n, "paced", count, rate_key);
+    for (; count > 0; count -= BULK_MAX) send_some(n, type, count, rate_key);
 }
 
 /* ---- in a transaction of our own ----------------------------------------------------------------------------------------------- */

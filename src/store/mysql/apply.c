@@ -129,7 +129,7 @@ static bool learn_limits(work *w, const applying *a)
 {
     for (int tries = 0; my_work_outdated(w); tries++) {
         my_rollback(w->c);
-        if (tries == 5) my_conn_note(w->c, PAWL_UNAVAILABLE, 0, "the rate limits change all the time");
+        if (tries == 5) my_conn_note(w->c, PAWL_UNAVAILABLE, 0, "the limits change all the time");
         if (tries == 5 || !my_limits_fetch(w->s, w->c) || !ask(w, a)) return false;
     }
     return true;
@@ -145,7 +145,10 @@ static bool carry_out(work *w, applying *a)
     bool known = w->node && read_life(w, a);
     a->verdict = w->node ? receipt_judge(a, known) : NEW;
     a->batch->node_dead = w->node && !w->alive;
-    if (a->verdict == APPLIED_BEFORE) receipt_read(a);
+    if (a->verdict == APPLIED_BEFORE) {
+        receipt_read(a);
+        a->batch->unblocked = w->limits.bounds_count > 0; /* perhaps */
+    }
     if (a->verdict != NEW) return true;
     instant at = my_instant(w->s, w->c);
     my_quota_clock(w, &at);
@@ -153,6 +156,7 @@ static bool carry_out(work *w, applying *a)
     w->boot_us = at.boot_us;
     a->batch->store_now_us = at.now_us;
     bool good = my_work_load(w) && my_work_apply(w) && commit(w, a);
+    a->batch->unblocked = w->unblocked.count > 0;
     if (good && !a->dry && w->backs) my_ready_chill(&w->s->ready);
     return good;
 }

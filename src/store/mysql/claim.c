@@ -8,6 +8,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
+#define CHANGES 5 /* of the limits, while it claims */
+
 static const char what[] = "claim tasks in";
 
 /* ---- what is wanted ------------------------------------------------------------------------------------------------------ */
@@ -87,6 +89,27 @@ static void add_probes(claiming *k, int want)
     }
 }
 
+static void add_shared(claiming *k, int want)
+{
+    wanted *w = &k->wants[want];
+    w->turns = my_bound_known(&k->limits, PAWL_SCOPE_TENANTS, w->queue_id);
+    w->shared_due = w->shared_next = -1;
+    if (!w->turns) return;
+    my_put_int(k->c, w->queue_id);
+    my_put_int(k->c, want);
+    my_add(k->c, SQL_shared_look);
+}
+
+static void take_shared(claiming *k)
+{
+    EACH_ANSWER(a, k->c, SQL_shared_look)
+    if (a->rows > 0) {
+        wanted *w = &k->wants[get_int(a, 0, 0)];
+        if (!get_null(a, 0, 1)) w->shared_due = get_int(a, 0, 1);
+        if (!get_null(a, 0, 2)) w->shared_next = get_int(a, 0, 2);
+    }
+}
+
 static void add_look(claiming *k)
 {
     const pawl_clock *test = my_test_clock(k->s);
@@ -102,6 +125,7 @@ static void add_look(claiming *k)
     for (int i = 0; i < k->call->wants_count; i++) {
         add_gaps(k, i);
         add_probes(k, i);
+        add_shared(k, i);
     }
 }
 
@@ -164,6 +188,7 @@ static bool look(claiming *k)
         return false;
     }
     take_times(k);
+    take_shared(k);
     take_paused(k);
     const answer *life = my_answer(k->c, SQL_life);
     k->alive = life->rows > 0 && get_int(life, 0, 0) == 1;
@@ -173,18 +198,19 @@ static bool look(claiming *k)
     return true;
 }
 
-/* Which types have limits, if any has. */
-static bool learn_limits(claiming *k)
+static bool know_limits(claiming *k)
 {
-    if (!my_limits_copy(k->s, k->arena, &k->limits)) {
-        my_conn_no_memory(k->c);
-        return false;
-    }
-    if (k->limits.version == k->call->news.limits_version) return true;
-    if (!my_limits_fetch(k->s, k->c)) return false;
     if (my_limits_copy(k->s, k->arena, &k->limits)) return true;
     my_conn_no_memory(k->c);
     return false;
+}
+
+/* Looks by the limits that are in force. */
+static bool look_by_limits(claiming *k)
+{
+    if (!know_limits(k) || !look(k)) return false;
+    if (k->limits.version == k->call->news.limits_version) return true;
+    return my_limits_fetch(k->s, k->c) && know_limits(k) && look(k);
 }
 
 static bool start(claiming *k)
@@ -235,7 +261,8 @@ static void answer_wants(claiming *k)
         bool paused = w->paused || k->call->news.closed, looked = k->alive && !paused;
         want->paused = k->alive && paused;
         want->more = looked && w->more;
-        want->next_due_us = 0;
+        want->fair = looked && my_bound_on(&k->limits, PAWL_SCOPE_TENANTS, w->queue_id);
+        want->next_due_us = looked && w->shared_next >= 0 ? w->shared_next : 0;
         for (int n = 0; looked && n < w->lanes_count; n++) {
             int64_t next_us = w->lanes[n].next_us;
             if (next_us >= 0 && (!want->next_due_us || next_us < want->next_due_us)) want->next_due_us = next_us;
@@ -251,15 +278,17 @@ void my_claim_clear(pawl_claim *call)
         pawl_want *w = &call->wants[i];
         w->got = 0;
         w->next_due_us = 0;
-        w->paused = w->more = false;
+        w->paused = w->more = w->fair = false;
     }
 }
 
 static bool anything_due(const claiming *k)
 {
-    for (int i = 0; i < k->call->wants_count && k->alive && !k->call->news.closed; i++)
+    for (int i = 0; i < k->call->wants_count && k->alive && !k->call->news.closed; i++) {
+        if (k->wants[i].shared_due >= 0 && !k->wants[i].paused) return true;
         for (int n = 0; n < k->wants[i].lanes_count && !k->wants[i].paused; n++)
             if (k->wants[i].lanes[n].due_us >= 0) return true;
+    }
     return false;
 }
 
@@ -267,12 +296,17 @@ static bool anything_due(const claiming *k)
 
 static pawl_status claim(claiming *k, pawl_error *err)
 {
-    int tries = 0;
+    int tries = 0, changes = 0;
     if (!fetch_names(k) || !start(k)) return my_conn_fail(k->c, what, err);
     for (;;) {
         my_claim_clear(k->call);
-        bool good = look(k), grants = good && anything_due(k);
-        if (good && grants) good = learn_limits(k) && my_claim_grant(k);
+        k->call->news.unblocked = false;
+        bool good = look_by_limits(k), grants = good && anything_due(k);
+        if (good && grants) good = my_claim_grant(k);
+        if (good && grants && k->outdated && ++changes <= CHANGES) {
+            if (my_limits_fetch(k->s, k->c)) continue;
+            good = false;
+        }
         if (!good && grants && k->c->code == ANSWER_NO_MEMORY) return my_claim_give_back(k, err);
         if (!good && my_call_again(k->c, &tries)) continue;
         if (!good) {

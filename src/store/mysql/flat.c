@@ -30,13 +30,21 @@ bool my_body_good(const pawl_body *b)
     return short_good(b->content_type) && short_good(b->created_by) && short_good(b->traceparent) && text_good(b->headers);
 }
 
+static bool bound_good(const pawl_op *op)
+{
+    bool tenant = op->u.bound.scope == PAWL_SCOPE_TENANTS && op->u.bound.key.len > 0;
+    if (op->u.bound.scope < PAWL_SCOPE_QUEUE || op->u.bound.scope > PAWL_SCOPE_TENANTS || !short_good(op->by)) return false;
+    if (!op->u.bound.name || !op->u.bound.name[0] || !name_good(op->u.bound.name)) return false;
+    return !tenant || (op->u.bound.key.len <= INDEXED_MAX && utf8_valid(op->u.bound.key.data, op->u.bound.key.len));
+}
+
 static bool op_good(const pawl_op *op)
 {
     switch (op->kind) {
     case PAWL_OP_INSERT: return my_body_good(op->u.insert.body);
     case PAWL_OP_ACK: return short_good(op->by) && text_good(op->u.ack.note);
     case PAWL_OP_LIMIT: return short_good(op->by) && op->u.limit.type && op->u.limit.type[0] && name_good(op->u.limit.type);
-    case PAWL_OP_BOUND:
+    case PAWL_OP_BOUND: return bound_good(op);
     case PAWL_OP_SCHEDULE:
     case PAWL_OP_STEP: return false;
     case PAWL_OP_QUEUE: return short_good(op->by) && op->u.queue.queue && op->u.queue.queue[0] && name_good(op->u.queue.queue);
@@ -90,6 +98,15 @@ static bool of_limits(const pawl_op *op)
     }
 }
 
+/* The tenant that a BOUND is about, as text. */
+static bool name_tenant(flat_op *o, pawl_arena *arena)
+{
+    const pawl_op *op = o->op;
+    if (op->kind != PAWL_OP_BOUND || op->u.bound.scope != PAWL_SCOPE_TENANTS || op->u.bound.key.len == 0) return true;
+    o->tenant = pawl_arena_bytes(arena, op->u.bound.key.data, op->u.bound.key.len);
+    return o->tenant != NULL;
+}
+
 bool my_flat_make(flat *f, pawl_op **ops, int count, pawl_arena *arena)
 {
     *f = (flat){0};
@@ -108,6 +125,8 @@ bool my_flat_make(flat *f, pawl_op **ops, int count, pawl_arena *arena)
         }
         f->rated |= of_limits(ops[i]);
         f->limits |= ops[i]->kind == PAWL_OP_LIMIT;
+        f->bounds |= ops[i]->kind == PAWL_OP_BOUND;
+        if (!name_tenant(&f->ops[parent], arena)) return false;
         f->asks |= inserts && ops[i]->u.insert.ask_lease;
         f->limited |= inserts && ops[i]->u.insert.depth_limit > 0;
     }
@@ -127,6 +146,11 @@ static int names_of(const flat_op *o, const char **to)
         to[0] = o->op->u.limit.type;
         return 1;
     }
+    if (o->op->kind == PAWL_OP_BOUND) {
+        to[0] = o->op->u.bound.name;
+        to[1] = o->tenant;
+        return o->tenant ? 2 : 1;
+    }
     if (o->op->kind != PAWL_OP_INSERT) return 0;
     const pawl_body *b = o->op->u.insert.body;
     to[0] = b->type;
@@ -142,6 +166,11 @@ static void number_names(interned *n, flat_op *o)
     int count = names_of(o, some);
     if (count == 1) o->queue_id = o->type_id = interned_id(n, some[0]);
     if (count < 2) return;
+    if (o->tenant) {
+        o->queue_id = interned_id(n, some[0]);
+        o->tenant_id = interned_id(n, some[1]);
+        return;
+    }
     o->type_id = interned_id(n, some[0]);
     o->queue_id = interned_id(n, some[1]);
     o->tenant_id = count == 3 ? interned_id(n, some[2]) : 0;

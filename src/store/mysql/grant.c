@@ -6,11 +6,7 @@
  */
 #include "store/mysql/claim.h"
 
-static int class_of(int64_t lane) { return (int)(lane >> 32 & 15); }
-
-static int64_t priority_part(int64_t lane) { return lane >> 36; }
-
-static int room_of(const claiming *k, int want)
+int my_claim_room(const claiming *k, int want)
 {
     const pawl_want *w = &k->call->wants[want];
     return w->free + w->prefetch - k->wants[want].got;
@@ -24,6 +20,7 @@ static void begin(claiming *k)
     my_put_int(k->c, k->call->node);
     my_add(k->c, SQL_life_shared);
     my_add_gate(k->c);
+    my_add(k->c, SQL_version_shared);
 }
 
 /* With the first answers of the transaction: whether the node still lives, and the gate is open. */
@@ -35,12 +32,22 @@ static bool may_grant(claiming *k)
     k->at = my_instant(k->s, k->c);
     k->call->news.node_dead = !k->alive;
     k->call->news.closed = my_gate_closed(k->c);
-    return k->alive && !k->call->news.closed;
+    k->outdated = get_int(my_answer(k->c, SQL_version_shared), 0, 0) != k->limits.version;
+    return k->alive && !k->call->news.closed && !k->outdated;
+}
+
+bool my_claim_begin(claiming *k)
+{
+    if (k->begun) return true;
+    begin(k);
+    if (!my_send(k->c, CALL_READS)) return false;
+    k->begun = may_grant(k);
+    return true;
 }
 
 /* ---- one lane of ordinary tasks ------------------------------------------------------------------------------------------ */
 
-static void grant_row(claiming *k, const answer *a, int row, int want)
+void my_claim_grant_row(claiming *k, const answer *a, int row, int want)
 {
     granted *g = &k->tasks[k->count];
     *g = (granted){.want = want, .row = {.progress = -1}};
@@ -58,32 +65,31 @@ static void ask_one(claiming *k, int want, const lane_state *l)
     my_put_int(c, l->at.lane);
     my_put_int(c, l->due_us);
     my_put_int(c, k->at.now_us);
-    my_put_int(c, room_of(k, want) + 1);
+    my_put_int(c, my_claim_room(k, want) + 1);
     my_add(c, SQL_choose_one);
 }
 
 static void take_one(claiming *k, int want, lane_state *l)
 {
     const answer *a = my_answer(k->c, SQL_choose_one);
-    int room = room_of(k, want), rows = a->rows < room ? a->rows : room;
+    int room = my_claim_room(k, want), rows = a->rows < room ? a->rows : room;
     int64_t last_us = a->rows > room && room > 0 ? get_int(a, room - 1, 1) : INT64_MAX, latest_us = k->at.now_us - CLAIM_SLACK_US;
-    for (int i = 0; i < rows; i++) grant_row(k, a, i, want);
+    for (int i = 0; i < rows; i++) my_claim_grant_row(k, a, i, want);
     if (a->rows > room) k->wants[want].more = true;
     l->at.from_us = last_us < latest_us ? last_us : latest_us;
 }
 
 /* ---- several lanes ------------------------------------------------------------------------------------------------------- */
 
-typedef struct candidate {
+typedef struct choosable {
     pawl_id id;
     int64_t run_at_us;
     int lane; /* of the want */
-    bool chosen, gone;
-} candidate;
+} choosable;
 
 typedef struct choice {
     int want, first, end; /* lanes of the group: first..end-1 */
-    candidate *all;
+    choosable *all;
     int count;
     pawl_id *skipped;
     int skipped_count;
@@ -99,7 +105,7 @@ static bool is_skipped(const choice *c, pawl_id id)
 
 static int by_time(const void *a, const void *b)
 {
-    const candidate *x = a, *y = b;
+    const choosable *x = a, *y = b;
     if (x->run_at_us != y->run_at_us) return x->run_at_us < y->run_at_us ? -1 : 1;
     return x->id < y->id ? -1 : x->id > y->id;
 }
@@ -129,7 +135,7 @@ static bool take_candidates(claiming *k, choice *ch)
     EACH_ANSWER(a, k->c, SQL_choose_look)
     for (int i = 0; i < a->rows; i++)
         if (!is_skipped(ch, get_int(a, i, 0)))
-            ch->all[ch->count++] = (candidate){get_int(a, i, 0), get_int(a, i, 1), (int)get_int(a, i, 2), false, false};
+            ch->all[ch->count++] = (choosable){get_int(a, i, 0), get_int(a, i, 1), (int)get_int(a, i, 2)};
     qsort(ch->all, (size_t)ch->count, sizeof *ch->all, by_time);
     return true;
 }
@@ -143,7 +149,7 @@ static int choose(const claiming *k, choice *ch, pawl_id *ids, bool *more, pawl_
     *alone = 0;
     for (int i = ch->first; i < ch->end; i++) ch->lasts[i - ch->first] = k->wants[ch->want].lanes[i].due_us;
     for (int i = 0; i < ch->count; i++) {
-        candidate *c = &ch->all[i];
+        const choosable *c = &ch->all[i];
         int class = class_of(k->wants[ch->want].lanes[c->lane].at.lane);
         if (have >= most) {
             *more = true;
@@ -193,7 +199,7 @@ static bool lock_chosen(claiming *k, choice *ch, const pawl_id *ids, int count, 
         const answer *a = find_row(k->c, ids[i], &row);
         ch->skipped[ch->skipped_count++] = ids[i]; /* taken, by us or by somebody else */
         if (!a) continue;
-        grant_row(k, a, row, ch->want);
+        my_claim_grant_row(k, a, row, ch->want);
         k->solo |= ids[i] == alone;
     }
     return true;
@@ -203,7 +209,7 @@ static bool lock_chosen(claiming *k, choice *ch, const pawl_id *ids, int count, 
 
 static bool choose_group(claiming *k, choice *ch)
 {
-    int room = room_of(k, ch->want);
+    int room = my_claim_room(k, ch->want);
     pawl_id *ids = pawl_arena_alloc(k->arena, (size_t)(room + 1) * sizeof *ids), alone;
     ch->skipped = pawl_arena_alloc(k->arena, (size_t)(ROUNDS * room + 1) * sizeof *ch->skipped);
     ch->lasts = pawl_arena_alloc(k->arena, (size_t)(ch->end - ch->first + 1) * sizeof *ch->lasts);
@@ -251,16 +257,25 @@ static int end_of_group(const wanted *w, int first, bool *alone)
     return end;
 }
 
-/* false: failed. *begun: the transaction has begun. */
-static bool grant_group(claiming *k, int want, int first, int end, bool simple, bool *begun)
+/* Some of its tasks may need places. */
+static bool bounded_group(const claiming *k, int want, int first, int end)
+{
+    const wanted *w = &k->wants[want];
+    for (int i = first; i < end; i++)
+        if (w->lanes[i].due_us >= 0 && my_bounded(&k->limits, w->queue_id, type_of(w->lanes[i].at.lane))) return true;
+    return false;
+}
+
+/* false: failed. */
+static bool grant_group(claiming *k, int want, int first, int end, bool simple)
 {
     lane_state *l = &k->wants[want].lanes[first];
-    if (!*begun) begin(k);
+    if (!k->begun) begin(k);
     else my_script(k->c);
     if (simple) ask_one(k, want, l);
     if (!my_send(k->c, CALL_READS)) return false;
-    if (!*begun && !may_grant(k)) return true;
-    *begun = true;
+    if (!k->begun && !may_grant(k)) return true;
+    k->begun = true;
     if (simple) {
         take_one(k, want, l);
         return true;
@@ -269,21 +284,35 @@ static bool grant_group(claiming *k, int want, int first, int end, bool simple, 
     return choose_group(k, &ch);
 }
 
+/* false: failed, or nothing more can be granted. */
+static bool choose_turns(claiming *k, int want)
+{
+    const wanted *w = &k->wants[want];
+    if (!w->turns || w->paused || w->shared_due < 0) return true;
+    if (my_claim_room(k, want) <= 0) {
+        k->wants[want].more = true;
+        return true;
+    }
+    return my_claim_begin(k) && (!k->begun || my_admit_turns(k, want));
+}
+
 static bool choose_all(claiming *k)
 {
-    bool begun = false;
     for (int want = 0; want < k->call->wants_count; want++) {
         const wanted *w = &k->wants[want];
+        if (!choose_turns(k, want)) return false;
         for (int first = 0; !w->paused && (first = next_due(w, first)) >= 0;) {
             bool alone;
             int end = end_of_group(w, first, &alone);
-            if (room_of(k, want) <= 0) {
+            if (my_claim_room(k, want) <= 0) {
                 k->wants[want].more = true;
                 break;
             }
             bool simple = alone && class_of(w->lanes[first].at.lane) == CLASS_ORDINARY;
-            if (!grant_group(k, want, first, end, simple, &begun)) return false;
-            if (!begun) return true; /* it died this moment, or the gate was shut */
+            bool bounded = bounded_group(k, want, first, end);
+            if (bounded && (!my_claim_begin(k) || (k->begun && !my_admit_group(k, want, first, end)))) return false;
+            if (!bounded && !grant_group(k, want, first, end, simple)) return false;
+            if (!k->begun) return true; /* it died this moment, or the gate was shut, or the limits have changed */
             first = end;
         }
     }
@@ -327,35 +356,67 @@ static void add_slots(claiming *k)
     my_add_ids(k->c, SQL_slotted_drop, ids, count);
 }
 
-static bool commit(claiming *k, int64_t until_us)
+static void add_turns(claiming *k)
 {
-    work w;
-    conn *c = k->c;
-    my_script(c);
-    add_bodies(k);
-    add_slots(k);
-    my_work_begin(&w, k->s, c, k->arena);
-    w.node = k->call->node;
-    w.lane = -1;
-    w.now_us = k->at.now_us;
-    for (int i = 0; i < k->count; i++) lease_one(&w, &k->tasks[i]);
-    my_work_flush(&w);
-    bool whole = !w.no_memory;
-    my_work_done(&w);
-    if (!whole) {
-        my_conn_no_memory(c);
-        return false;
+    for (int i = 0; i < k->call->wants_count; i++) {
+        const wanted *w = &k->wants[i];
+        if (!w->turned) continue;
+        my_put_int(k->c, w->queue_id);
+        my_put_int(k->c, w->turn_tenant);
+        my_put_int(k->c, w->turn_rest);
+        my_add(k->c, SQL_turn_put);
     }
+}
+
+/* The heartbeat, if anything was granted; and others are told what was unblocked. */
+static void add_beat(claiming *k)
+{
+    conn *c = k->c;
     my_put_int(c, k->call->node);
     my_put_int(c, -1);
+    if (k->count == 0) {
+        my_add(c, SQL_backs);
+        return;
+    }
     my_put_int(c, k->count);
     my_put_int(c, k->at.boot_us + k->lease_us);
     my_put_int_or_null(c, 0, 0);
-    my_put_int(c, 0);
+    my_put_int(c, k->w.unblocked.count > 0);
     my_add(c, SQL_beat);
+}
+
+static bool commit(claiming *k, int64_t until_us)
+{
+    work *w = &k->w;
+    conn *c = k->c;
+    my_script(c);
+    w->now_us = k->at.now_us;
+    if (w->spots.count && !my_places_settle(w)) return false;
+    add_bodies(k);
+    add_slots(k);
+    add_turns(k);
+    for (int i = 0; i < k->count; i++) lease_one(w, &k->tasks[i]);
+    my_work_flush(w);
+    if (w->no_memory) {
+        my_conn_no_memory(c);
+        return false;
+    }
+    if (k->count || w->unblocked.count) add_beat(k);
     my_add_guard(c, until_us);
     my_add(c, SQL_commit);
-    return my_send(c, CALL_WRITES);
+    if (!my_send(c, CALL_WRITES)) return false;
+    k->call->news.unblocked = w->unblocked.count > 0;
+    if (w->unblocked.count) my_ready_chill(&k->s->ready);
+    return true;
+}
+
+static bool grant(claiming *k, int64_t until_us)
+{
+    if (!choose_all(k)) return false;
+    bool found_stale = k->w.tables[TABLE_PLACES_GONE].text.len > 0;
+    if (k->count || k->blocked || found_stale) return commit(k, until_us);
+    my_rollback(k->c);
+    return true;
 }
 
 bool my_claim_grant(claiming *k)
@@ -367,6 +428,7 @@ bool my_claim_grant(claiming *k)
         room += (size_t)(w->free > 0 ? w->free : 0) + (size_t)(w->prefetch > 0 ? w->prefetch : 0);
         k->wants[i].more = false;
         k->wants[i].got = 0;
+        k->wants[i].turned = false;
     }
     k->count = 0;
     k->solo = false;
@@ -375,8 +437,15 @@ bool my_claim_grant(claiming *k)
         my_conn_no_memory(k->c);
         return false;
     }
-    if (!choose_all(k)) return false;
-    if (k->count > 0) return commit(k, until_us);
-    my_rollback(k->c);
-    return true;
+    k->begun = k->outdated = false;
+    k->blocked = 0;
+    my_work_begin(&k->w, k->s, k->c, k->arena);
+    map_init(&k->seen, k->s->allocator);
+    k->w.node = k->call->node;
+    k->w.lane = -1;
+    k->w.limits = k->limits;
+    bool good = grant(k, until_us);
+    map_done(&k->seen);
+    my_work_done(&k->w);
+    return good;
 }

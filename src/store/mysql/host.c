@@ -94,15 +94,37 @@ static bool prepare(my_store *s, work *w, flat *f)
     return good;
 }
 
+/* Whether there are concurrency limits, of which a task that is replaced may have left traces. Places are neither taken nor freed here: that
+ * would hold up everybody for as long as the caller's transaction lasts (see place.c). */
+static bool know_bounds(work *w, conn *own)
+{
+    limit_types known;
+    int64_t version = get_int(my_answer(own, SQL_version), 0, 0);
+    bool whole = my_limits_copy(w->s, w->arena, &known);
+    if (whole && known.version != version) {
+        if (!my_limits_fetch(w->s, own)) return false;
+        whole = my_limits_copy(w->s, w->arena, &known);
+    }
+    if (!whole) {
+        my_conn_no_memory(own);
+        return false;
+    }
+    w->limits.bounds = known.bounds;
+    w->limits.bounds_count = known.bounds_count;
+    return true;
+}
+
 /* The caller's session may go on seeing what was there when its transaction began; ours sees the gate as it is, once theirs holds it. */
 static bool look_at_gate(work *w)
 {
     conn *own = my_store_take(w->s, READER);
     my_script(own);
     my_add(own, SQL_gate_mode);
+    my_add(own, SQL_version);
     bool good = my_send(own, CALL_READS);
     if (good) w->closed = my_gate_shut(own);
-    else copy_failure(w->c, own);
+    good = good && know_bounds(w, own);
+    if (!good) copy_failure(w->c, own);
     my_store_give(w->s, own);
     return good;
 }

@@ -72,17 +72,25 @@ typedef struct watch {
     int held;
 } watch;
 
-/* ---- rate limits (limits.c) ---------------------------------------------------------------------------------------------- */
+/* ---- limits (limits.c) ---------------------------------------------------------------------------------------------- */
 
 typedef struct limit_type { /* one that ever had a limit, or a key of it */
     int32_t type_id;
     bool limited; /* some limit is in force */
 } limit_type;
 
+typedef struct bound_kind { /* a queue or type that ever had a concurrency limit, or whose tenants ever took turns */
+    int scope;
+    int32_t name_id;
+    bool on, ordered;
+} bound_kind;
+
 typedef struct limit_types { /* sorted */
     int64_t version;         /* of the limits, when they were read */
     limit_type *types;
     int count;
+    bound_kind *bounds;
+    int bounds_count;
 } limit_types;
 
 /* ---- the handle ---------------------------------------------------------------------------------------------------------- */
@@ -113,6 +121,10 @@ typedef struct my_store {
     int32_t budget_type;   /* where the walk over idle budgets goes on; for whoever sweeps */
     char budget_room[256]; /* its key */
     size_t budget_len;
+    int spot_scope; /* and where that over spots does */
+    int32_t spot_name;
+    char spot_room[256];
+    size_t spot_len;
     char store_id[64]; /* to know the store again on another connection */
 } my_store;
 
@@ -151,6 +163,7 @@ typedef struct flat_op { /* operations and, right behind their FINISH, their spa
     bool refused; /* it cannot be stored: left out */
     bool full;    /* its queue is */
     int32_t type_id, queue_id, tenant_id;
+    const char *tenant; /* that a BOUND is about */
 } flat_op;
 
 typedef struct flat {
@@ -161,6 +174,7 @@ typedef struct flat {
     bool careful; /* an id may be taken: look first */
     bool rated;   /* an operation may have to do with rate limits */
     bool limits;  /* a LIMIT */
+    bool bounds;  /* a BOUND */
 } flat;
 
 bool my_flat_make(flat *f, pawl_op **ops, int count, pawl_arena *arena); /* false: no memory. Judges what cannot be stored */
@@ -247,6 +261,9 @@ typedef enum table {
     TABLE_HELD_KEYS,
     TABLE_SLOTTED,
     TABLE_MOVES,
+    TABLE_PLACES_GONE,
+    TABLE_PLACES,
+    TABLE_BLOCKED,
     TABLES
 } table;
 
@@ -310,6 +327,13 @@ typedef struct work {
     map quotas;
     struct backlog *backlogs;
     struct limit_plan *plans;
+    /* Concurrency limits: see place.h. */
+    map spots;
+    id_list unblocked;               /* all of them */
+    id_list readied, shared, parked; /* enter the ready index, the one by tenants; leave either */
+    struct lining *lining;
+    struct bound_plan *bounds;
+    int offers_left; /* tasks that may be unblocked */
 } work;
 
 void my_work_begin(work *w, my_store *s, conn *c, pawl_arena *arena); /* allocates nothing yet */
@@ -338,7 +362,9 @@ void my_body_put(work *w, const pawl_body *body, int32_t tenant_id, int64_t crea
 void my_slot_put(work *w, pawl_id id, int32_t type_id, pawl_bytes key, int64_t epoch);
 void my_slot_drop(work *w, pawl_id id);
 void my_live_move(work *w, pawl_id id, int64_t run_at_us); /* it stays pending */
-void my_rows_begin(work *w, table which);                  /* the next row; then literals with commas, then my_rows_end */
+void my_live_put_blocked(work *w, const task_row *row);    /* my_live_put of one that is blocked */
+void my_note_id(work *w, id_list *list, pawl_id id);
+void my_rows_begin(work *w, table which); /* the next row; then literals with commas, then my_rows_end */
 buf *my_rows_end(work *w, table which);
 void my_audit_put(work *w, const task_row *row, pawl_state to, const char *detail, int step); /* unconditional */
 void my_audit_grant(work *w, const task_row *row); /* the row that was derived while the lease lasted, if wanted */
@@ -419,9 +445,16 @@ static inline int64_t my_new_lane(my_store *s) { return (int64_t)(my_random(s) >
 /* limits.c: which types have limits. */
 bool my_limits_fetch(my_store *s, conn *c); /* what is stored now; not inside a transaction. false: the connection says why */
 bool my_limits_copy(my_store *s, pawl_arena *arena, limit_types *out); /* false: no memory */
-bool my_limit_known(const limit_types *l, int32_t type_id);            /* it has one, or had */
+void my_limits_free(const pawl_allocator *a, const limit_types *l);
+bool my_limit_known(const limit_types *l, int32_t type_id); /* it has one, or had */
 bool my_limited(const limit_types *l, int32_t type_id);
-bool my_sweep_budgets(my_store *s, conn *c, int64_t now_us, int *left); /* false: the connection says why */
+bool my_sweep_budgets(my_store *s, conn *c, int64_t now_us, int *left);       /* false: the connection says why */
+bool my_bound_known(const limit_types *l, pawl_scope scope, int32_t name_id); /* it has one, or had */
+bool my_bound_on(const limit_types *l, pawl_scope scope, int32_t name_id);
+bool my_bound_ordered(const limit_types *l, int32_t type_id); /* some rate key of the type keeps the order */
+
+/* bound.c */
+bool my_sweep_spots(my_store *s, conn *c, int64_t now_us); /* false: the connection says why */
 
 /* node.c */
 void my_nodes_gone(my_store *s);                       /* as the handle closes */

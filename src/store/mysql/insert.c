@@ -12,6 +12,7 @@
  */
 #include "base/check.h"
 #include "core/task.h"
+#include "store/mysql/place.h"
 #include "store/mysql/quota.h"
 
 /* ---- keys ---------------------------------------------------------------------------------------------------------------- */
@@ -208,7 +209,10 @@ static taken take_slot(work *w, pawl_op *op, const task_row *row, bool leased)
 {
     taken k = {.now = true};
     op->out_until_us = INT64_MAX;
-    quota *q = row->run_at_us <= w->now_us ? my_quota_of(w, row->type_id, op->u.insert.body->rate_key) : NULL;
+    pawl_bytes key = op->u.insert.body->rate_key;
+    /* Where an order is kept, nobody knows when it will be its turn. */
+    if (my_place_ordered(w, row->queue_id, row->type_id, key)) return k;
+    quota *q = row->run_at_us <= w->now_us ? my_quota_of(w, row->type_id, key) : NULL;
     if (!q) return k;
     budget_answer answer = my_quota_take(w, q, &(budget_ask){.id = row->id, .ahead_only = !leased}, &k.slot);
     k.q = q;
@@ -246,6 +250,7 @@ static void update(work *w, const flat_op *o, task_row *row)
     } else {
         my_live_drop(w, row);
     }
+    if (w->spots.count) my_places_withdraw(w, row);
     if (row->level == PAWL_AUDIT_FULL && op->audit != PAWL_AUDIT_FULL) {
         my_put_int(w->c, row->id);
         my_add(w->c, SQL_audit_dispatch);
@@ -260,7 +265,7 @@ static void update(work *w, const flat_op *o, task_row *row)
     if (slot_us) row->run_at_us = slot_us;
     else slot = take_slot(w, op, row, false);
     if (slot.has) row->run_at_us = slot.slot.slot_us;
-    my_live_put(w, row);
+    if (!my_places_line_up(w, row, op->u.insert.body->rate_key, o->tenant_id)) my_live_put(w, row);
     if (slot.has) my_slot_put(w, row->id, row->type_id, slot.q->key, slot.slot.epoch);
     put_body_again(w, o, row);
     op->result = PAWL_OP_UPDATED;
@@ -276,6 +281,8 @@ static void id_taken(pawl_op *op, const task_row *row)
 
 static bool may_lease(work *w, const flat_op *o, const task_row *row)
 {
+    if (my_bounded(&w->limits, row->queue_id, row->type_id) || my_bound_on(&w->limits, PAWL_SCOPE_TENANTS, row->queue_id))
+        return false;
     return o->op->u.insert.ask_lease && o->parent < 0 && w->node && w->alive && row->run_at_us <= w->now_us &&
            !my_queue(w, row->queue_id)->paused;
 }
@@ -313,7 +320,7 @@ static void create(work *w, const flat_op *o, pawl_id before)
     task_row row = new_row(w, o, id, &slot);
     my_body_put(w, b, o->tenant_id, w->now_us, &row);
     if (row.state == PAWL_LEASED) my_leased_put(w, &row);
-    else my_live_put(w, &row);
+    else if (!my_places_line_up(w, &row, b->rate_key, o->tenant_id)) my_live_put(w, &row);
     if (slot.has) my_slot_put(w, id, row.type_id, slot.q->key, slot.slot.epoch);
     if (b->key) key_put(w, o, id, before);
     my_roll(w, row.queue_id, row.type_id, ROLLUP_DISPATCHED);

@@ -18,21 +18,34 @@ bool my_limits_fetch(my_store *s, conn *c)
     my_script(c);
     my_add(c, SQL_limits_now);
     my_add(c, SQL_limit_types);
+    my_add(c, SQL_bound_kinds);
     if (!my_send(c, CALL_READS)) return false;
-    const answer *now = my_answer(c, SQL_limits_now), *types = my_answer(c, SQL_limit_types);
-    limit_types l = {.version = get_int(now, 0, 1), .count = types->rows};
+    const answer *now = my_answer(c, SQL_limits_now), *types = my_answer(c, SQL_limit_types),
+                 *bounds = my_answer(c, SQL_bound_kinds);
+    limit_types l = {.version = get_int(now, 0, 1), .count = types->rows, .bounds_count = bounds->rows};
     l.types = alloc_new(s->allocator, ((size_t)l.count + 1) * sizeof *l.types);
-    if (!l.types) {
+    l.bounds = alloc_new(s->allocator, ((size_t)l.bounds_count + 1) * sizeof *l.bounds);
+    if (!l.types || !l.bounds) {
+        my_limits_free(s->allocator, &l);
         my_conn_no_memory(c);
         return false;
     }
     for (int i = 0; i < l.count; i++) l.types[i] = (limit_type){(int32_t)get_int(types, i, 0), get_int(types, i, 1) != 0};
+    for (int i = 0; i < l.bounds_count; i++)
+        l.bounds[i] = (bound_kind){(int)get_int(bounds, i, 0), (int32_t)get_int(bounds, i, 1), get_int(bounds, i, 2) != 0,
+                                   get_int(bounds, i, 3) != 0};
     pthread_mutex_lock(&s->lock);
-    limit_type *before = s->limits.types;
+    limit_types before = s->limits;
     s->limits = l;
     pthread_mutex_unlock(&s->lock);
-    alloc_free(s->allocator, before);
+    my_limits_free(s->allocator, &before);
     return true;
+}
+
+void my_limits_free(const pawl_allocator *a, const limit_types *l)
+{
+    alloc_free(a, l->types);
+    alloc_free(a, l->bounds);
 }
 
 bool my_limits_copy(my_store *s, pawl_arena *arena, limit_types *out)
@@ -40,9 +53,11 @@ bool my_limits_copy(my_store *s, pawl_arena *arena, limit_types *out)
     pthread_mutex_lock(&s->lock);
     *out = s->limits;
     out->types = out->count ? pawl_arena_alloc(arena, (size_t)out->count * sizeof *out->types) : NULL;
+    out->bounds = out->bounds_count ? pawl_arena_alloc(arena, (size_t)out->bounds_count * sizeof *out->bounds) : NULL;
     if (out->types) memcpy(out->types, s->limits.types, (size_t)out->count * sizeof *out->types);
+    if (out->bounds) memcpy(out->bounds, s->limits.bounds, (size_t)out->bounds_count * sizeof *out->bounds);
     pthread_mutex_unlock(&s->lock);
-    return out->types || !out->count;
+    return (out->types || !out->count) && (out->bounds || !out->bounds_count);
 }
 
 static int by_type(const void *a, const void *b)
@@ -63,6 +78,37 @@ bool my_limited(const limit_types *l, int32_t type_id)
 {
     const limit_type *t = find_type(l, type_id);
     return t && t->limited;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const bound_kind *x = a, *y = b;
+    if (x->scope != y->scope) return x->scope < y->scope ? -1 : 1;
+    return x->name_id < y->name_id ? -1 : x->name_id > y->name_id;
+}
+
+static const bound_kind *find_bound(const limit_types *l, int scope, int32_t name_id)
+{
+    if (l->bounds_count == 0) return NULL;
+    bound_kind wanted = {.scope = scope, .name_id = name_id};
+    return bsearch(&wanted, l->bounds, (size_t)l->bounds_count, sizeof wanted, by_name);
+}
+
+bool my_bound_known(const limit_types *l, pawl_scope scope, int32_t name_id)
+{
+    return find_bound(l, (int)scope, name_id) != NULL;
+}
+
+bool my_bound_on(const limit_types *l, pawl_scope scope, int32_t name_id)
+{
+    const bound_kind *b = find_bound(l, (int)scope, name_id);
+    return b && b->on;
+}
+
+bool my_bound_ordered(const limit_types *l, int32_t type_id)
+{
+    const bound_kind *b = find_bound(l, PAWL_SCOPE_KEYS, type_id);
+    return b && b->ordered;
 }
 
 /* ---- as stored --------------------------------------------------------------------------------------------------------------- */
@@ -142,7 +188,6 @@ static void ask_plan(work *w, const flat_op *o, int at)
 void my_ask_plans(work *w)
 {
     w->plans = NULL;
-    my_add(w->c, SQL_limits_lock);
     for (int i = 0; i < w->f->count; i++)
         if (w->f->ops[i].op->kind == PAWL_OP_LIMIT && !w->f->ops[i].refused) ask_plan(w, &w->f->ops[i], i);
 }

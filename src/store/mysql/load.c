@@ -3,7 +3,7 @@
  * A task that goes from one table to another while they are read one after the other is found in none of them. It has a body, though:
  * then it is looked for again. What was locked stands still.
  */
-#include "store/mysql/inner.h"
+#include "store/mysql/place.h"
 #include <mysqld_error.h>
 
 typedef struct known_task {
@@ -178,15 +178,15 @@ bool my_load(work *w, pawl_id *ids, int count, load_mode mode)
         my_script(c);
         my_add_ids(c, mode == LOAD_LOCK ? SQL_live_lock : SQL_live_look, ids, count);
         my_add_ids(c, mode == LOAD_LOCK ? SQL_leased_lock : SQL_leased_look, ids, count);
-        if (mode == LOAD_LOCK && (w->limits.count || (w->borrowed && w->f->rated))) my_add_ids(c, SQL_rate_heads, ids, count);
+        bool heads = w->limits.count || w->limits.bounds_count || (w->borrowed && w->f->rated);
+        if (mode == LOAD_LOCK && heads) my_add_ids(c, SQL_rate_heads, ids, count);
+        if (mode == LOAD_LOCK) my_places_verify(w, ids, count);
         my_add_ids(c, SQL_ends_look, ids, count);
         my_add_ids(c, SQL_bodies_look, ids, count);
         if (!my_send(c, CALL_READS)) return false;
         my_take_in(w);
-        if (w->no_memory) {
-            my_conn_no_memory(c);
-            return false;
-        }
+        if (w->no_memory) my_conn_no_memory(c);
+        if (w->no_memory || !my_spots_take_in(w)) return false;
         count = still_missing(w, ids);
     }
     return true;

@@ -188,7 +188,7 @@ static void store_free(my_store *s)
         for (int i = 0; i < s->pools[k].count; i++) my_conn_close(&s->pools[k].conns[i]);
     my_ready_done(&s->ready);
     interned_done(&s->names);
-    alloc_free(s->allocator, s->limits.types);
+    my_limits_free(s->allocator, &s->limits);
     my_link_done(&s->link);
     pthread_cond_destroy(&s->freed);
     pthread_mutex_destroy(&s->lock);
@@ -241,6 +241,7 @@ const pawl_store_type store_mysql_type = {
     .blocking = true,
     .durable = true,
     .limits = true,
+    .places = true,
     .lanes = LANES,
     .open = my_open,
     .close = my_close,

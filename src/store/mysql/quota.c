@@ -100,8 +100,6 @@ static void lock_budgets(work *w)
 void my_quota_ask(work *w)
 {
     if (!w->f->rated || w->borrowed) return;
-    if (!my_limits_copy(w->s, w->arena, &w->limits)) w->no_memory = true;
-    if (w->no_memory) return;
     if (w->f->limits) my_ask_plans(w);
     lock_budgets(w);
     my_add(w->c, SQL_limits_now);
@@ -109,8 +107,14 @@ void my_quota_ask(work *w)
 
 bool my_work_outdated(const work *w)
 {
+    static const sql_name said[] = {SQL_version, SQL_version_shared, SQL_limits_lock};
     const answer *a = my_answer(w->c, SQL_limits_now);
-    return a->rows > 0 && get_int(a, 0, 1) != w->limits.version;
+    bool outdated = a->rows > 0 && get_int(a, 0, 1) != w->limits.version;
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        a = my_answer(w->c, said[i]);
+        outdated |= a->rows > 0 && get_int(a, 0, 0) != w->limits.version;
+    }
+    return outdated;
 }
 
 void my_quota_clock(const work *w, instant *at)

@@ -20,7 +20,7 @@ bool my_ask(reading *r, sql_name which);      /* that was added alone, with what
 void my_put_clock(reading *r);                /* the clocks of a test, or NULL, as $4 and $5 of `tasks` */
 
 /* info.c */
-#define INFO_COLUMNS 50
+#define INFO_COLUMNS 51
 pawl_info *my_info_read(reading *r, const answer *from, int row, int first,
                         info_more *more); /* from column `first` on; NULL: no memory */
 pawl_info *my_info_get(reading *r, pawl_id id, info_more *more,
@@ -33,5 +33,6 @@ void my_nodes_read(reading *r, pawl_query *query);
 void my_gate_read(reading *r, pawl_query *query);
 void my_dump_read(reading *r, pawl_dump *d);
 bool my_limits_read(reading *r, pawl_query *query); /* false: the cursor is none */
+bool my_places_read(reading *r, pawl_query *query); /* the same */
 
 #endif

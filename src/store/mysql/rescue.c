@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "core/task.h"
-#include "store/mysql/inner.h"
+#include "store/mysql/place.h"
 
 #define STRIKES_MAX 3
 
@@ -111,12 +111,16 @@ static void read_victim(work *w, pawl_rescue *call, victim *v)
 static bool lock_page(work *w, const victim *v)
 {
     my_script(w->c);
+    my_places_ask_tasks(w, v->ids, v->count);
     my_add_ids(w->c, SQL_leased_lock, v->ids, v->count);
+    my_places_verify(w, v->ids, v->count);
     my_add_rollups_look(w);
+    my_add(w->c, SQL_version);
     if (!my_send(w->c, CALL_READS)) return false;
     my_take_in(w);
     my_rollups_take_in(w);
-    return true;
+    if (!my_spots_take_in(w)) return false;
+    return my_work_outdated(w) || my_places_load(w);
 }
 
 static bool free_page(work *w, pawl_rescue *call, const victim *v, int64_t until_us)
@@ -132,6 +136,7 @@ static bool free_page(work *w, pawl_rescue *call, const victim *v, int64_t until
         if (free_one(w, row, v->blame)) call->failed++;
         else call->freed++;
     }
+    if (!my_places_settle(w)) return false;
     my_work_flush(w);
     if (w->no_memory) {
         my_conn_no_memory(c);
@@ -147,9 +152,15 @@ static bool free_page(work *w, pawl_rescue *call, const victim *v, int64_t until
     return my_send(c, CALL_WRITES);
 }
 
-static bool rescue(work *w, pawl_rescue *call)
+/* *again: other limits are in force than were known. */
+static bool rescue(work *w, pawl_rescue *call, bool *again)
 {
     victim v;
+    *again = false;
+    if (!my_limits_copy(w->s, w->arena, &w->limits)) {
+        my_conn_no_memory(w->c);
+        return false;
+    }
     int64_t until_us = my_until(w->s);
     call->refused = call->more = false;
     call->freed = call->failed = 0;
@@ -161,7 +172,13 @@ static bool rescue(work *w, pawl_rescue *call)
         my_rollback(w->c);
         return true;
     }
-    if (!lock_page(w, &v) || !free_page(w, call, &v, until_us)) return false;
+    if (!lock_page(w, &v)) return false;
+    if (my_work_outdated(w)) {
+        *again = true;
+        my_rollback(w->c);
+        return my_limits_fetch(w->s, w->c);
+    }
+    if (!free_page(w, call, &v, until_us)) return false;
     if (w->backs) my_ready_chill(&w->s->ready);
     return true;
 }
@@ -179,8 +196,10 @@ pawl_status my_rescue(pawl_store *store, pawl_rescue *call, pawl_error *err)
         my_work_begin(&w, s, c, arena);
         w.node = call->node;
         w.lane = -1;
-        good = rescue(&w, call);
+        bool again;
+        good = rescue(&w, call, &again);
         my_work_done(&w);
+        if (good && again) continue;
         if (good || !my_call_again(c, &tries)) break;
     }
     pawl_status status = good ? PAWL_OK : my_conn_fail(c, "rescue tasks in", err);

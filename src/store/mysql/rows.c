@@ -6,7 +6,9 @@
  * the current lease from pawl_leased, and grant and end of the last lease from pawl_done or pawl_failed (`derived`).
  */
 #include "base/alloc.h"
+#include "store/mysql/place.h"
 #include "store/mysql/quota.h"
+#include <limits.h>
 
 #define PART_BYTES ((size_t)512 << 10)
 #define TABLE_MAX ((size_t)512 << 20)
@@ -17,12 +19,14 @@ static const sql_name puts[TABLES] = {
     [TABLE_RUNLOGS] = SQL_runlogs_put,   [TABLE_AUDITS] = SQL_audit_put,        [TABLE_KEYS] = SQL_keys_put,
     [TABLE_CANCELS] = SQL_cancel_put,    [TABLE_PAST_DONE] = SQL_past_done_put, [TABLE_PAST_FAILED] = SQL_past_failed_put,
     [TABLE_OLD_KEYS] = SQL_old_keys_put, [TABLE_HELD_KEYS] = SQL_held_keys_put, [TABLE_SLOTTED] = SQL_slotted_put,
-    [TABLE_MOVES] = SQL_live_move};
+    [TABLE_MOVES] = SQL_live_move,       [TABLE_PLACES] = SQL_places_put,       [TABLE_PLACES_GONE] = SQL_places_drop,
+    [TABLE_BLOCKED] = SQL_blocked_put};
 
 void my_work_begin(work *w, my_store *s, conn *c, pawl_arena *arena)
 {
-    *w = (work){.s = s, .c = c, .arena = arena};
+    *w = (work){.s = s, .c = c, .arena = arena, .offers_left = INT_MAX};
     map_init(&w->tasks, s->allocator);
+    map_init(&w->spots, s->allocator);
     map_init(&w->rollups, s->allocator);
     map_init(&w->quotas, s->allocator);
     for (int i = 0; i < TABLES; i++) buf_init(&w->tables[i].text, s->allocator, TABLE_MAX);
@@ -33,10 +37,10 @@ void my_work_done(work *w)
     map_done(&w->tasks);
     map_done(&w->rollups);
     map_done(&w->quotas);
+    map_done(&w->spots);
     for (int i = 0; i < TABLES; i++) buf_done(&w->tables[i].text);
-    alloc_free(w->s->allocator, w->live_gone.ids);
-    alloc_free(w->s->allocator, w->leased_gone.ids);
-    alloc_free(w->s->allocator, w->slotted_gone.ids);
+    id_list *lists[] = {&w->live_gone, &w->leased_gone, &w->slotted_gone, &w->unblocked, &w->readied, &w->shared, &w->parked};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) alloc_free(w->s->allocator, lists[i]->ids);
     alloc_free(w->s->allocator, w->queues);
     alloc_free(w->s->allocator, w->takes);
 }
@@ -75,8 +79,29 @@ static void flush_table(work *w, table which)
 
 static void flush_gone(work *w, sql_name which, id_list *list)
 {
+    if (list->count == 0) return;
     list->count = my_sort_ids(list->ids, list->count);
     my_add_ids(w->c, which, list->ids, list->count);
+}
+
+/* What those have to do with concurrency limits and turns, once the tasks are stored. */
+static void flush_places(work *w)
+{
+    my_places_flush(w);
+    flush_table(w, TABLE_PLACES_GONE);
+    flush_table(w, TABLE_PLACES);
+    flush_gone(w, SQL_blocked_drop, &w->live_gone);
+    flush_gone(w, SQL_blocked_drop, &w->unblocked);
+    flush_table(w, TABLE_BLOCKED);
+    flush_gone(w, SQL_shared_drop, &w->live_gone);
+    flush_gone(w, SQL_shared_drop, &w->parked);
+    flush_gone(w, SQL_live_park, &w->parked);
+    flush_gone(w, SQL_live_ready, &w->readied);
+    flush_gone(w, SQL_shared_put, &w->shared);
+    rows *moves = &w->tables[TABLE_MOVES];
+    if (moves->text.len == 0 || moves->cuts_count) return;
+    my_put_raw(w->c, moves->text.data, moves->text.len);
+    my_add(w->c, SQL_shared_move);
 }
 
 #define KEY_TABLES 3 /* that come first */
@@ -88,14 +113,15 @@ void my_work_flush(work *w)
                                   TABLE_AUDITS, TABLE_CANCELS,  TABLE_SLOTTED,   TABLE_MOVES};
     my_quota_flush(w);
     for (size_t i = 0; i < KEY_TABLES; i++) flush_table(w, order[i]);
-    if (w->live_gone.count) flush_gone(w, SQL_live_drop, &w->live_gone);
-    if (w->leased_gone.count) flush_gone(w, SQL_leased_drop, &w->leased_gone);
-    if (w->slotted_gone.count) flush_gone(w, SQL_slotted_drop, &w->slotted_gone);
+    flush_gone(w, SQL_live_drop, &w->live_gone);
+    flush_gone(w, SQL_leased_drop, &w->leased_gone);
+    flush_gone(w, SQL_slotted_drop, &w->slotted_gone);
     for (size_t i = KEY_TABLES; i < sizeof order / sizeof *order; i++) flush_table(w, order[i]);
+    if (w->limits.bounds_count || (w->f && w->f->bounds)) flush_places(w);
     my_tally_flush(w);
 }
 
-static void note_id(work *w, id_list *list, pawl_id id)
+void my_note_id(work *w, id_list *list, pawl_id id)
 {
     if (list->count == list->room) {
         int room = list->room ? 2 * list->room : 64;
@@ -152,13 +178,13 @@ int64_t my_lane_of(int priority, int class, int32_t type_id)
     return ((int64_t)priority + 32768) << 36 | (int64_t) class << 32 | type_id;
 }
 
-void my_live_put(work *w, const task_row *row)
+static void live_put(work *w, const task_row *row, int32_t ready)
 {
     buf *b = start(w, TABLE_LIVE);
     number(b, row->id);
     number(b, row->run_at_us);
     number(b, my_lane_of(row->priority, row->class, row->type_id));
-    number_or_null(b, row->state == PAWL_PENDING ? row->queue_id : 0, 0);
+    number_or_null(b, ready, 0);
     number(b, row->queue_id);
     number(b, row->type_id);
     number(b, row->fence);
@@ -177,9 +203,18 @@ void my_live_put(work *w, const task_row *row)
     if (row->run_at_us < w->now_us || w->borrowed) w->backs = true;
 }
 
+void my_live_put(work *w, const task_row *row)
+{
+    bool turns = my_bound_on(&w->limits, PAWL_SCOPE_TENANTS, row->queue_id) && row->state == PAWL_PENDING && !w->borrowed;
+    live_put(w, row, row->state == PAWL_PENDING && !turns ? row->queue_id : 0);
+    if (turns) my_note_id(w, &w->shared, row->id);
+}
+
+void my_live_put_blocked(work *w, const task_row *row) { live_put(w, row, 0); }
+
 void my_live_drop(work *w, const task_row *row)
 {
-    note_id(w, &w->live_gone, row->id);
+    my_note_id(w, &w->live_gone, row->id);
     my_count(w, row->queue_id, row->state, -1);
 }
 
@@ -214,9 +249,10 @@ void my_leased_put(work *w, const task_row *row)
 
 void my_leased_drop(work *w, const task_row *row)
 {
-    note_id(w, &w->leased_gone, row->id);
+    my_note_id(w, &w->leased_gone, row->id);
     my_count(w, row->queue_id, PAWL_LEASED, -1);
     my_lease_count(w, row->node, -1);
+    if (w->spots.count) my_places_leave(w, row->id, false);
     if (!row->cancel_asked) return;
     my_put_int(w->c, row->node);
     my_put_int(w->c, row->id);
@@ -236,7 +272,7 @@ void my_slot_put(work *w, pawl_id id, int32_t type_id, pawl_bytes key, int64_t e
     my_rows_end(w, TABLE_SLOTTED);
 }
 
-void my_slot_drop(work *w, pawl_id id) { note_id(w, &w->slotted_gone, id); }
+void my_slot_drop(work *w, pawl_id id) { my_note_id(w, &w->slotted_gone, id); }
 
 void my_live_move(work *w, pawl_id id, int64_t run_at_us)
 {
@@ -324,6 +360,7 @@ void my_end_put(work *w, const task_row *row, const task_end *end)
     number(b, (end->derived ? END_DERIVED : 0) | (row->cancel_asked ? END_CANCEL_ASKED : 0));
     end_texts(w, b, row, end, run, ran);
     my_rows_end(w, which);
+    if (w->spots.count) my_places_end(w, row);
     if (ran) runlog_put(w, row->id, row->runs + 1, run);
     if (end->to == PAWL_FAILED) my_count(w, row->queue_id, PAWL_FAILED, 1);
     if (ran) my_roll_run(w, row->queue_id, row->type_id, rollup_of_end(end->to), run, row->run_at_us);

@@ -90,6 +90,14 @@ static bool next_lane(reading *r, int64_t queue_id, int64_t *lane)
     return true;
 }
 
+static void add_due(const answer *a, pawl_queue_info *info)
+{
+    int64_t oldest_us = get_int(a, 0, 1);
+    info->due += get_int(a, 0, 0);
+    if (info->due > DUE_MAX) info->due = DUE_MAX;
+    if (oldest_us && (!info->oldest_due_us || oldest_us < info->oldest_due_us)) info->oldest_due_us = oldest_us;
+}
+
 static void count_due(reading *r, int64_t queue_id, int64_t now_us, pawl_queue_info *info)
 {
     for (int64_t lane = -1; next_lane(r, queue_id, &lane);) {
@@ -99,12 +107,18 @@ static void count_due(reading *r, int64_t queue_id, int64_t now_us, pawl_queue_i
         my_put_int(r->c, now_us);
         my_put_int(r->c, info->due < DUE_MAX ? DUE_MAX - info->due : 1);
         if (!my_ask(r, SQL_lane_count)) return;
-        const answer *a = my_answer(r->c, SQL_lane_count);
-        int64_t oldest_us = get_int(a, 0, 1);
-        info->due += get_int(a, 0, 0);
-        if (info->due > DUE_MAX) info->due = DUE_MAX;
-        if (oldest_us && (!info->oldest_due_us || oldest_us < info->oldest_due_us)) info->oldest_due_us = oldest_us;
+        add_due(my_answer(r->c, SQL_lane_count), info);
     }
+}
+
+/* Where tenants take turns. */
+static void count_shared(reading *r, int64_t queue_id, int64_t now_us, pawl_queue_info *info)
+{
+    my_script(r->c);
+    my_put_int(r->c, queue_id);
+    my_put_int(r->c, now_us);
+    my_put_int(r->c, info->due < DUE_MAX ? DUE_MAX - info->due : 1);
+    if (my_ask(r, SQL_shared_count)) add_due(my_answer(r->c, SQL_shared_count), info);
 }
 
 static void read_queue(reading *r, const answer *a, int row, pawl_queue_info *info)
@@ -137,6 +151,7 @@ static void read_queues(reading *r, pawl_stats *s, const pawl_nodes *nodes)
     for (size_t i = 0; infos && ids && i < s->queues_count; i++) { /* the answer above is gone with the next question */
         if (infos[i].name) infos[i].served = served(nodes, infos[i].name);
         if (infos[i].pending > 0) count_due(r, ids[i], s->now_us, &infos[i]);
+        if (infos[i].pending > 0) count_shared(r, ids[i], s->now_us, &infos[i]);
     }
     s->queues = infos;
 }

@@ -348,7 +348,7 @@ static bool sweep(sweeping *w)
                 sweep_rows(w, SQL_audit_old, SQL_audit_first, call->keep_audit_us) &&
                 sweep_rows(w, SQL_oplog_old, SQL_oplog_first, call->keep_audit_us) && sweep_trails(w) &&
                 sweep_rows(w, SQL_runlog_old, SQL_runlog_first, call->keep_logs_us) && sweep_nodes(w) && sweep_sums(w) &&
-                my_sweep_budgets(w->s, w->c, w->at.now_us, &w->left);
+                my_sweep_budgets(w->s, w->c, w->at.now_us, &w->left) && my_sweep_spots(w->s, w->c, w->at.now_us);
     return good;
 }
 

@@ -2,7 +2,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "store/mysql/claim.h"
+#include "store/mysql/place.h"
 #include "store/mysql/quota.h"
+#include <mysqld_error.h>
 #include <stdio.h>
 
 /* ---- tasks of the call --------------------------------------------------------------------------------------------------- */
@@ -156,14 +158,26 @@ static bool undo_in(work *w, claiming *k, const bool *lost)
     for (int i = 0; i < k->count; i++) ids[i] = k->tasks[i].row.id;
     my_script(c);
     my_add(c, SQL_begin);
-    my_add_ids(c, SQL_leased_lock, ids, my_sort_ids(ids, k->count));
+    my_add(c, SQL_version_shared);
+    int count = my_sort_ids(ids, k->count);
+    my_places_ask_tasks(w, ids, count);
+    my_add_ids(c, SQL_leased_lock, ids, count);
+    my_places_verify(w, ids, count);
     my_add_rollups_look(w);
     if (!my_send(c, CALL_READS)) return false;
     my_take_in(w);
     my_rollups_take_in(w);
+    if (my_work_outdated(w)) {
+        my_rollback(c);
+        if (!my_limits_fetch(w->s, c)) return false;
+        my_conn_note(c, PAWL_UNAVAILABLE, ER_LOCK_DEADLOCK, "the limits have changed");
+        return false;
+    }
+    if (!my_spots_take_in(w) || !my_places_load(w)) return false;
     my_script(c);
     for (int i = 0; i < k->count; i++)
         if (!lost || lost[i]) undo_one(w, &k->tasks[i], lost != NULL);
+    if (!my_places_settle(w)) return false;
     my_work_flush(w);
     my_put_int(c, w->node);
     my_put_int(c, -1);
@@ -188,7 +202,7 @@ static bool undo(claiming *k, const bool *lost)
         w.lane = -1;
         w.now_us = k->at.now_us;
         w.boot_us = k->at.boot_us;
-        good = undo_in(&w, k, lost);
+        good = my_limits_copy(k->s, k->arena, &w.limits) && undo_in(&w, k, lost);
         my_work_done(&w);
     } while (!good && my_call_again(k->c, &tries));
     my_ready_chill(&k->s->ready);

@@ -2,6 +2,7 @@
  * it), in the order of locks that all stores keep: limits, keys, tasks by id. Then they are carried out in memory, and what changes goes
  * out as a few statements. Both take one message each, unless an operation meets something unusual.
  */
+#include "store/mysql/place.h"
 #include "store/mysql/quota.h"
 #include <stdio.h>
 
@@ -66,7 +67,7 @@ static bool comes_or_goes(const flat_op *o)
 {
     pawl_op_kind kind = o->op->kind;
     return o->parent < 0 && (kind == PAWL_OP_INSERT || kind == PAWL_OP_CANCEL || kind == PAWL_OP_RETRY || kind == PAWL_OP_ACK ||
-                             kind == PAWL_OP_QUEUE || kind == PAWL_OP_LIMIT);
+                             kind == PAWL_OP_QUEUE || kind == PAWL_OP_LIMIT || kind == PAWL_OP_BOUND);
 }
 
 static bool asks_gate(const flat *f)
@@ -109,6 +110,14 @@ static bool needs_head(const flat *f, const flat_op *o)
 {
     (void)f;
     return my_quota_of_task(o->op) || (o->op->kind == PAWL_OP_RELEASE && o->op->u.release.slot_us);
+}
+
+/* Its places may be freed, or it is withdrawn. */
+static bool needs_stand(const flat *f, const flat_op *o)
+{
+    (void)f;
+    pawl_op_kind kind = o->op->kind;
+    return kind == PAWL_OP_FINISH || kind == PAWL_OP_RELEASE || kind == PAWL_OP_RESERVE || kind == PAWL_OP_CANCEL;
 }
 
 /* The ids of those operations, sorted. */
@@ -164,23 +173,38 @@ static void ask_keys(work *w)
     my_add_keys(w, w->keys, w->keys_count);
 }
 
+/* Which limits are in force. Whoever may grant a lease, or take one back later on, holds them as they are; who ends leases that it has
+ * locked looks after that: whoever changes a bound has locked them before. */
+static void ask_version(work *w, bool last)
+{
+    bool changes = w->f->limits || w->f->bounds, holds = asks_gate(w->f);
+    if (w->borrowed || last == (holds || changes)) return;
+    my_add(w->c, last ? SQL_version : changes ? SQL_limits_lock : SQL_version_shared);
+}
+
 bool my_work_ask(work *w)
 {
     conn *c = w->c;
     w->ids = my_work_alloc(w, (size_t)(2 * w->f->count + 1) * sizeof *w->ids);
     if (!w->ids) return false;
+    if (!w->borrowed && !my_limits_copy(w->s, w->arena, &w->limits)) return false;
     if (asks_gate(w->f)) my_add_gate(c);
+    ask_version(w, false);
     my_quota_ask(w);
+    if (w->f->bounds && !w->borrowed) my_ask_bounds(w);
+    my_places_ask(w);
     ask_limits(w);
     ask_keys(w);
     my_add_ids(c, SQL_live_lock, w->ids, choose(w, needs_live, w->ids));
     my_add_ids(c, SQL_leased_lock, w->ids, choose(w, needs_lease, w->ids));
-    if (w->limits.count) my_add_ids(c, SQL_rate_heads, w->ids, choose(w, needs_head, w->ids));
+    if (w->limits.count || w->limits.bounds_count) my_add_ids(c, SQL_rate_heads, w->ids, choose(w, needs_head, w->ids));
+    my_places_verify(w, w->ids, choose(w, needs_stand, w->ids));
     int ended = choose(w, needs_end, w->ids);
     my_add_ids(c, SQL_done_lock, w->ids, ended);
     my_add_ids(c, SQL_failed_lock, w->ids, ended);
     my_add_ids(c, SQL_bodies_look, w->ids, choose(w, looks_first, w->ids));
     my_add_rollups_look(w);
+    ask_version(w, true);
     return !w->no_memory;
 }
 
@@ -208,9 +232,11 @@ bool my_work_load(work *w)
     w->closed |= asks_gate(w->f) && my_gate_closed(w->c);
     take_in_limits(w);
     my_quota_take_in(w);
+    if (w->f->bounds) my_bounds_take_in(w);
     my_keys_take_in(w);
     my_rollups_take_in(w);
     my_take_in(w);
+    if (!my_spots_take_in(w)) return false;
     looks = taken_ids(w, look);
     for (int i = 0; i < w->f->count; i++) {
         const flat_op *o = &w->f->ops[i];
@@ -221,7 +247,8 @@ bool my_work_load(work *w)
     for (int i = 0; i < w->keys_count; i++)
         if (w->keys[i].holder) lock[locks++] = w->keys[i].holder;
     if (w->no_memory) my_conn_no_memory(w->c);
-    return !w->no_memory && my_load_plans(w) && my_load(w, lock, locks, LOAD_LOCK) && my_load(w, look, looks, LOAD_LOOK);
+    return !w->no_memory && my_load_plans(w) && my_load(w, lock, locks, LOAD_LOCK) && my_load(w, look, looks, LOAD_LOOK) &&
+           (!w->f->bounds || my_load_bounds(w)) && my_places_load(w);
 }
 
 /* ---- carrying them out --------------------------------------------------------------------------------------------------- */
@@ -245,7 +272,7 @@ static bool apply_op(work *w, int at)
     case PAWL_OP_ACK: my_apply_ack(w, o->op); break;
     case PAWL_OP_QUEUE: my_apply_queue(w, o); break;
     case PAWL_OP_RESERVE: break; /* before the others */
-    case PAWL_OP_BOUND:
+    case PAWL_OP_BOUND: my_apply_bound(w, o); break;
     case PAWL_OP_SCHEDULE:
     case PAWL_OP_STEP: break; /* refused by flat.c */
     case PAWL_OP_LIMIT: my_apply_limit(w, o); break;
@@ -262,7 +289,8 @@ bool my_work_apply(work *w)
     my_script(w->c);
     for (int i = 0; i < w->f->count && !w->no_memory && !w->failed; i++)
         if (!apply_op(w, i)) return false;
-    if (w->failed) return false;
+    if (w->failed || !my_places_settle(w)) return false;
+    if (w->f->bounds) my_bounds_told(w);
     my_work_flush(w);
     if (w->no_memory) my_conn_no_memory(w->c);
     return !w->no_memory;

@@ -48,6 +48,7 @@ static void expect(const flat_op *o, int64_t now_us, bool fresh)
         op->out_run_at_us = op->u.release.delay_us >= 0 ? later(now_us, op->u.release.delay_us) : 0;
         break;
     case PAWL_OP_LIMIT: op->u.limit.more = !fresh && op->u.limit.move > 0; break; /* perhaps: it costs nothing to ask again */
+    case PAWL_OP_BOUND: op->u.bound.more = !fresh && op->u.bound.move > 0; break;
     case PAWL_OP_START:
     case PAWL_OP_PROGRESS: op->out_state = PAWL_LEASED; break;
     default: break;
@@ -89,7 +90,7 @@ static void told_more(const flat *f, const char *at, bool fresh)
     const char *next = pg_number_read(at + 1, &n[0]);
     if (!fresh || !next || n[0] < 0 || n[0] >= f->count) return;
     pawl_op *op = f->ops[n[0]].op;
-    if (at[0] == 'M') op->u.limit.more = true;
+    if (at[0] == 'M') *(op->kind == PAWL_OP_BOUND ? &op->u.bound.more : &op->u.limit.more) = true;
     if (at[0] != 'S' || !(next = pg_number_read(next, &n[1])) || !pg_number_read(next, &n[2])) return;
     op->out_until_us = n[1];
     op->out_epoch = n[2];

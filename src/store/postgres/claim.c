@@ -176,14 +176,15 @@ static PGresult *pg_ask(claiming *k, bool seen)
 
 static void read_want(pawl_claim *call, const char *at)
 {
-    int64_t n[4];
-    for (int i = 0; i < 4; i++)
+    int64_t n[5];
+    for (int i = 0; i < 5; i++)
         if (!(at = pg_number_read(at, &n[i]))) return;
     if (n[0] < 1 || n[0] > call->wants_count) return;
     pawl_want *w = &call->wants[n[0] - 1];
     w->paused = n[1] != 0;
     w->more = n[2] != 0;
     w->next_due_us = n[3];
+    w->fair = n[4] != 0;
 }
 
 static bool read_lane(const char *at, int64_t *want, ready_lane *lane)
@@ -316,6 +317,17 @@ static void take_slots(pawl_claim *call, const char *news)
         if (at[0] == 'S') take_slot(call, at + 1, &from);
 }
 
+/* Others may have something to claim, too. */
+static void tell_unblocked(claiming *k, const char *news)
+{
+    for (const char *at = news; *at; at = strchr(at, '\n') + 1) {
+        if (at[0] != 'U') continue;
+        char *hints = pawl_arena_bytes(k->arena, at + 2, strcspn(at + 2, "\n"));
+        pg_watch_tell(k->s, k->c, hints ? hints : "*", false);
+        return;
+    }
+}
+
 static bool take_tasks(claiming *k, const PGresult *r, int rows)
 {
     bool whole = true;
@@ -333,7 +345,7 @@ static void clear_answer(pawl_claim *call)
         pawl_want *w = &call->wants[i];
         w->got = 0;
         w->next_due_us = 0;
-        w->paused = w->more = false;
+        w->paused = w->more = w->fair = false;
     }
 }
 
@@ -367,6 +379,7 @@ static pawl_status take(claiming *k, const PGresult *r, pawl_error *err)
     read_news(k, text_at(r, rows, NEWS));
     if (!take_tasks(k, r, rows)) return give_back(k, r, rows, err);
     take_slots(k->call, text_at(r, rows, NEWS));
+    tell_unblocked(k, text_at(r, rows, NEWS));
     return PAWL_OK;
 }
 

@@ -32,13 +32,21 @@ static bool body_good(const pawl_body *b)
     return text_good(b->content_type) && text_good(b->created_by) && text_good(b->traceparent) && text_good(b->headers);
 }
 
+static bool bound_good(const pawl_op *op)
+{
+    pawl_bytes key = op->u.bound.key;
+    if (!text_good(op->by) || !op->u.bound.name || !op->u.bound.name[0] || !name_good(op->u.bound.name)) return false;
+    return op->u.bound.scope != PAWL_SCOPE_TENANTS ||
+           (key.len <= INDEXED_MAX && utf8_valid(key.data, key.len) && (key.len == 0 || !memchr(key.data, '\0', key.len)));
+}
+
 static bool op_good(const pawl_op *op)
 {
     switch (op->kind) {
     case PAWL_OP_INSERT: return body_good(op->u.insert.body);
     case PAWL_OP_ACK: return text_good(op->by) && text_good(op->u.ack.note);
     case PAWL_OP_LIMIT: return text_good(op->by) && op->u.limit.type && op->u.limit.type[0] && name_good(op->u.limit.type);
-    case PAWL_OP_BOUND:
+    case PAWL_OP_BOUND: return bound_good(op);
     case PAWL_OP_SCHEDULE:
     case PAWL_OP_STEP: return false;
     case PAWL_OP_QUEUE: return text_good(op->by) && op->u.queue.queue && op->u.queue.queue[0] && name_good(op->u.queue.queue);
@@ -58,6 +66,7 @@ static flat_kind kind_of(const pawl_op *op)
     case PAWL_OP_PROGRESS: return FLAT_PROGRESS;
     case PAWL_OP_RESERVE: return FLAT_SLOTS;
     case PAWL_OP_LIMIT: return FLAT_LIMITS;
+    case PAWL_OP_BOUND: return FLAT_BOUNDS;
     default: return FLAT_PEOPLE;
     }
 }
@@ -130,8 +139,8 @@ static int names_of(const flat_op *o, const char **to)
         to[0] = o->op->u.queue.queue;
         return 1;
     }
-    if (o->op->kind == PAWL_OP_LIMIT) {
-        to[0] = o->op->u.limit.type;
+    if (o->op->kind == PAWL_OP_LIMIT || o->op->kind == PAWL_OP_BOUND) {
+        to[0] = o->op->kind == PAWL_OP_LIMIT ? o->op->u.limit.type : o->op->u.bound.name;
         return 1;
     }
     if (o->op->kind != PAWL_OP_INSERT) return 0;
@@ -475,6 +484,27 @@ void pg_flat_limits(params *p, const flat *f, interned *n)
     COLUMN(FLAT_LIMITS, OID_BYTEA, array_blob(p, op->u.limit.key));
     COLUMN(FLAT_LIMITS, OID_INT8, array_rate(p, op));
     COLUMN(FLAT_LIMITS, OID_TEXT, pg_array_text(p, op->by));
+}
+
+static void array_bound(params *p, const pawl_op *op)
+{
+    array_int4(p, (int32_t)op->u.bound.scope);
+    array_int4(p, op->u.bound.most);
+    array_int4(p, op->u.bound.ordered);
+    array_int4(p, op->u.bound.move);
+}
+
+void pg_flat_bounds(params *p, const flat *f, interned *n)
+{
+    if (f->counts[FLAT_BOUNDS] == 0) {
+        nulls(p, BOUND_COLUMNS);
+        return;
+    }
+    COLUMN(FLAT_BOUNDS, OID_INT4, array_int4(p, i));
+    COLUMN(FLAT_BOUNDS, OID_INT4, array_int4(p, interned_id(n, op->u.bound.name)));
+    COLUMN(FLAT_BOUNDS, OID_BYTEA, array_blob(p, op->u.bound.key));
+    COLUMN(FLAT_BOUNDS, OID_INT4, array_bound(p, op));
+    COLUMN(FLAT_BOUNDS, OID_TEXT, pg_array_text(p, op->by));
 }
 
 /* ---- what is simple ------------------------------------------------------------------------------------------------------ */

@@ -150,10 +150,11 @@ typedef enum flat_kind {
     FLAT_PEOPLE,
     FLAT_SLOTS,
     FLAT_LIMITS,
+    FLAT_BOUNDS,
     FLAT_KINDS
 } flat_kind;
 
-enum { SLOT_COLUMNS = 9, LIMIT_COLUMNS = 5 }; /* parameters of pawl_apply for FLAT_SLOTS and FLAT_LIMITS */
+enum { SLOT_COLUMNS = 9, LIMIT_COLUMNS = 5, BOUND_COLUMNS = 5 }; /* parameters of pawl_apply for FLAT_SLOTS and what follows */
 
 typedef struct flat {
     flat_op *ops;
@@ -175,6 +176,7 @@ void pg_flat_progress(params *p, const flat *f);
 void pg_flat_people(params *p, const flat *f, interned *n);
 void pg_flat_slots(params *p, const flat *f);
 void pg_flat_limits(params *p, const flat *f, interned *n);
+void pg_flat_bounds(params *p, const flat *f, interned *n);
 void pg_flat_forget(const flat *f);                                                   /* answers */
 void pg_flat_answers(const flat *f, int64_t now_us, const char *results, bool fresh); /* fresh: they come from no receipt */
 

@@ -145,6 +145,7 @@ const pawl_store_type store_postgres_type = {
     .blocking = true,
     .durable = true,
     .limits = true,
+    .places = true,
     .lanes = LANES,
     .open = pg_open,
     .close = pg_close,

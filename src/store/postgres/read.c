@@ -111,7 +111,8 @@ static bool answer(reading *r, pawl_query *query, pawl_status *status, pawl_erro
         return true;
     case PAWL_QUERY_ACTS: acts_read(r, query); return true;
     case PAWL_QUERY_PLACES:
-        *status = err_set(err, PAWL_UNSUPPORTED, "stores of this kind keep no concurrency limits yet");
+        if (!pg_places_read(r, query))
+            *status = err_set(err, PAWL_INVALID, "the cursor is none that a page of limits ended with");
         return true;
     case PAWL_QUERY_DUE:
     case PAWL_QUERY_SCHEDULE:

@@ -21,7 +21,7 @@ PGresult *pg_ask(reading *r, sql_name which);    /* with the parameters that wer
 void pg_put_clock(const pg_store *s, params *p); /* the clock of a test, or NULL */
 
 /* info.c */
-#define INFO_COLUMNS 50
+#define INFO_COLUMNS 51
 
 pawl_info *pg_info_read(reading *r, const PGresult *from, int row, int first,
                         info_more *more); /* from column `first` on; NULL: no memory */
@@ -33,6 +33,7 @@ pawl_trail *pg_trail_read(reading *r, pawl_id id);
 pawl_stats *pg_stats_read(reading *r, int64_t window_us);
 void pg_nodes_read(reading *r, pawl_query *query);
 bool pg_limits_read(reading *r, pawl_query *query); /* limits.c; false: the cursor is none */
+bool pg_places_read(reading *r, pawl_query *query); /* places.c; the same */
 void pg_gate_read(reading *r, pawl_query *query);   /* gate.c */
 void pg_dump_read(reading *r, pawl_dump *dump);     /* dump.c */
 

@@ -9,7 +9,8 @@ SELECT t.id, t.state::int8, t.created_us, t.priority::int8, t.audit::int8, t.max
     t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > coalesce(($1::int8[])[2], @.pawl_now()) AS pulse, t.outcome::int8, t.run_us,
-    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, coalesce(($1::int8[])[1], @.pawl_now()) AS now_us, t.payload, t.result
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, coalesce(($1::int8[])[1], @.pawl_now()) AS now_us,
+    EXISTS (SELECT FROM @.pawl_blocked k WHERE t.state = 2 AND k.task_id = t.id) AS blocked, t.payload, t.result
 FROM @.pawl_task t WHERE t.id = $2;
 
 -- name: attempts
@@ -69,16 +70,19 @@ hit AS (
     t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
-    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, k.id IS NOT NULL AS blocked
     FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
             AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
             AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
         c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = b.id OFFSET 0) t
+        LEFT JOIN LATERAL (SELECT y.task_id AS id FROM @.pawl_blocked y WHERE t.state = 2 AND y.task_id = t.id) k ON true
     WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
-        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
+        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 AND k.id IS NULL
+                           WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0 AND k.id IS NULL
+                           WHEN 5 THEN k.id IS NOT NULL
                            WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            ELSE true END
@@ -90,12 +94,12 @@ LEFT JOIN hit ON true ORDER BY CASE WHEN $3 THEN hit.id ELSE -hit.id END;
 WITH c AS (SELECT coalesce(($1::int8[])[1], @.pawl_now()) AS now_us, coalesce(($1::int8[])[2], @.pawl_now()) AS boot_us),
 seen AS MATERIALIZED (
     (SELECT x.id AS id, CASE $14::int8 WHEN 1 THEN x.run_at_us > (SELECT now_us FROM c) AND x.failures = 0
-        WHEN 2 THEN x.run_at_us > (SELECT now_us FROM c) AND x.failures > 0 ELSE true END AS fits
+        WHEN 2 THEN x.run_at_us > (SELECT now_us FROM c) AND x.failures > 0 WHEN 5 THEN x.blocked ELSE true END AS fits
      FROM @.pawl_live x WHERE NOT $3::bool AND x.id < $2 AND x.id >= $15 AND x.id <= $16 AND ($6::int8 IS NULL OR x.state = $6)
      ORDER BY x.id DESC LIMIT $4)
     UNION ALL
     (SELECT x.id AS id, CASE $14::int8 WHEN 1 THEN x.run_at_us > (SELECT now_us FROM c) AND x.failures = 0
-        WHEN 2 THEN x.run_at_us > (SELECT now_us FROM c) AND x.failures > 0 ELSE true END AS fits
+        WHEN 2 THEN x.run_at_us > (SELECT now_us FROM c) AND x.failures > 0 WHEN 5 THEN x.blocked ELSE true END AS fits
      FROM @.pawl_live x WHERE $3 AND x.id > $2 AND x.id >= $15 AND x.id <= $16 AND ($6::int8 IS NULL OR x.state = $6)
      ORDER BY x.id LIMIT $4)),
 hit AS (
@@ -104,16 +108,19 @@ hit AS (
     t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
-    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, k.id IS NOT NULL AS blocked
     FROM seen JOIN @.pawl_body b ON seen.fits AND b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
             AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
             AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
         c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = b.id OFFSET 0) t
+        LEFT JOIN LATERAL (SELECT y.task_id AS id FROM @.pawl_blocked y WHERE t.state = 2 AND y.task_id = t.id) k ON true
     WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
-        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
+        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 AND k.id IS NULL
+                           WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0 AND k.id IS NULL
+                           WHEN 5 THEN k.id IS NOT NULL
                            WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            ELSE true END
@@ -135,16 +142,19 @@ hit AS (
     t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
-    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, k.id IS NOT NULL AS blocked
     FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
             AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
             AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
         c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = b.id OFFSET 0) t
+        LEFT JOIN LATERAL (SELECT y.task_id AS id FROM @.pawl_blocked y WHERE t.state = 2 AND y.task_id = t.id) k ON true
     WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
-        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
+        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 AND k.id IS NULL
+                           WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0 AND k.id IS NULL
+                           WHEN 5 THEN k.id IS NOT NULL
                            WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            ELSE true END
@@ -166,16 +176,19 @@ hit AS (
     t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
-    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, k.id IS NOT NULL AS blocked
     FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
             AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
             AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
         c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = b.id OFFSET 0) t
+        LEFT JOIN LATERAL (SELECT y.task_id AS id FROM @.pawl_blocked y WHERE t.state = 2 AND y.task_id = t.id) k ON true
     WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
-        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
+        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 AND k.id IS NULL
+                           WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0 AND k.id IS NULL
+                           WHEN 5 THEN k.id IS NOT NULL
                            WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            ELSE true END
@@ -197,16 +210,19 @@ hit AS (
     t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
-    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, k.id IS NOT NULL AS blocked
     FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
             AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
             AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
         c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = b.id OFFSET 0) t
+        LEFT JOIN LATERAL (SELECT y.task_id AS id FROM @.pawl_blocked y WHERE t.state = 2 AND y.task_id = t.id) k ON true
     WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
-        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
+        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 AND k.id IS NULL
+                           WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0 AND k.id IS NULL
+                           WHEN 5 THEN k.id IS NOT NULL
                            WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            ELSE true END
@@ -228,16 +244,19 @@ hit AS (
     t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
-    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, k.id IS NOT NULL AS blocked
     FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
             AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
             AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
         c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = b.id OFFSET 0) t
+        LEFT JOIN LATERAL (SELECT y.task_id AS id FROM @.pawl_blocked y WHERE t.state = 2 AND y.task_id = t.id) k ON true
     WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
-        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
+        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 AND k.id IS NULL
+                           WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0 AND k.id IS NULL
+                           WHEN 5 THEN k.id IS NOT NULL
                            WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            ELSE true END
@@ -258,3 +277,6 @@ SELECT id, at_us, who, action, detail, task_id FROM @.pawl_oplog WHERE id < $1 O
 
 -- name: limits
 SELECT * FROM @.pawl_limits($1, $2, $3, $4, $5, $6, $7);
+
+-- name: places
+SELECT * FROM @.pawl_places($1, $2, $3, $4, $5, $6, $7, $8, $9);

@@ -118,7 +118,9 @@ static void acts_read(reading *r, pawl_query *asked)
     put_int(&q, asked->before ? asked->before : INT64_MAX);
     put_int(&q, asked->limit + 1);
     bool more = false;
-    while (acts && query_row(&q) && !(more = page->count == (size_t)asked->limit)) {
+    while (acts && query_row(&q)) {
+        more = page->count == (size_t)asked->limit;
+        if (more) break;
         page->next = get_int(&q);
         pawl_act *a = &acts[page->count++];
         a->at_us = get_int(&q);

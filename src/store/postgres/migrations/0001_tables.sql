@@ -67,7 +67,7 @@ CREATE TABLE pawl_live (
     interruptions int4 NOT NULL,
     rescues       int4 NOT NULL,
     strikes       int2 NOT NULL,     -- rescues that counted
-    blocked       bool NOT NULL,
+    blocked       bool NOT NULL,     -- not in the ready index: see 0012_places.sql
     lane          int8 GENERATED ALWAYS AS (((priority + 32768)::int8 << 36) | (class::int8 << 32) | type_id) STORED
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0,
         autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,

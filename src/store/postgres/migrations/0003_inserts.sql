@@ -93,6 +93,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_level int2 := coalesce(p_live.level, p_leased.level);
 BEGIN
+    PERFORM pawl_withdraw(coalesce(p_live.id, p_leased.id));
     IF p_leased.id IS NOT NULL THEN
         p_leased := pawl_take_back(p_node, p_lane, p_leased);
         IF pawl_wanted(u.level, 0) THEN

@@ -52,11 +52,13 @@ BEGIN
     v_leased := h.o_leased;
     IF (h.o_live).id IS NOT NULL THEN
         v_state := (h.o_live).state;
+        PERFORM pawl_withdraw(p_id);
         PERFORM pawl_give_back(p_now, p_id, (h.o_live).type_id, (h.o_live).run_at_us);
         DELETE FROM pawl_live WHERE id = p_id;
         PERFORM pawl_end_row(p_now, p_node, p_lane, 6::int2, p_level, true, NULL, NULL, h.o_live);
     ELSIF v_leased.not_started THEN
         v_state := 3;
+        PERFORM pawl_withdraw(p_id);
         PERFORM pawl_give_back(p_now, p_id, v_leased.type_id, 0);
         v_leased := pawl_take_back(p_node, p_lane, v_leased);
         IF pawl_wanted(p_level, 0) THEN PERFORM pawl_trail(p_id, p_now, 3::int2, 6::int2, v_leased.fence, v_leased.node, NULL); END IF;
@@ -227,7 +229,7 @@ END $$;
 
 -- A batch: i_ INSERT, e_ FINISH and RELEASE, s_ START, g_ PROGRESS, o_ what people ask, q_ RESERVE and what else there is to say of
 -- slots (q_kind 3 a FINISH of what never ran, 4 a RELEASE with a slot), m_ LIMIT (m_rate: six numbers each, the last how many tasks to
--- move). p_ask: one of them asks for a lease. p_simple: 1 the e_ are what pawl_finish takes, 2 the i_ are what pawl_put_simple takes,
+-- move), b_ BOUND (b_what: four numbers each, scope, most, ordered, how many tasks to move). p_ask: one of them asks for a lease. p_simple: 1 the e_ are what pawl_finish takes, 2 the i_ are what pawl_put_simple takes,
 -- 4 the commit says NOTIFY. p_dry: only to see whether it works; ends in the error PW001.
 CREATE FUNCTION pawl_apply(
     p_clock int8[], p_wait_ms int4, p_node int4, p_lane int8, p_number int8, p_ask bool, p_simple int4, p_dry bool,
@@ -243,7 +245,8 @@ CREATE FUNCTION pawl_apply(
     o_op int4[], o_kind int2[], o_id int8[], o_by text[], o_level int2[], o_new int8[], o_note text[], o_queue int4[], o_pause bool[],
     q_op int4[], q_kind int2[], q_id int8[], q_fence int8[], q_key bytea[], q_near int8[], q_again bool[], q_epoch int8[], q_level int2[],
     m_op int4[], m_type int4[], m_key bytea[], m_rate int8[], m_by text[],
-    OUT verdict int4, OUT now_us int8, OUT dead bool, OUT results text, OUT hints text)
+    b_op int4[], b_name int4[], b_key bytea[], b_what int4[], b_by text[],
+    OUT verdict int4, OUT now_us int8, OUT dead bool, OUT results text, OUT hints text, OUT unblocked bool)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off AS $$
@@ -263,19 +266,38 @@ DECLARE
     v_closed bool;
     v_budgets int8[];
     v_asks int8[];
+    v_bounds int8;
+    v_seen int8;
+    v_spots int8[];
+    v_new int8[];
     r record;
 BEGIN
     IF p_wait_ms IS DISTINCT FROM -1 THEN v_did := pawl_begin(p_wait_ms); END IF; -- -1: a transaction of the caller's own
     results := '';
     hints := '';
     verdict := 0;
+    unblocked := false;
+    IF b_op IS NOT NULL AND pawl_bounds_stand(b_name, b_key, b_what) THEN
+        results := (SELECT string_agg(pawl_answer(u.op, 2, 0, 0, 0, 0), '') FROM unnest(b_op) u (op));
+        b_op := NULL;
+    ELSIF b_op IS NOT NULL THEN -- bounds change while nobody has spots: see 0012_places.sql
+        LOCK TABLE pawl_node IN EXCLUSIVE MODE;
+    END IF;
     IF p_node = 0 THEN
         p_lane := nextval('pawl_slot');
+        IF p_wait_ms IS DISTINCT FROM -1 THEN
+            LOCK TABLE pawl_node IN ROW SHARE MODE;
+            v_bounds := (SELECT bounds FROM pawl_gate);
+        END IF;
     ELSE
         IF p_ask THEN
-            SELECT n.alive, n.lease_us INTO v_alive, v_lease_us FROM pawl_node n WHERE n.id = p_node FOR SHARE;
+            SELECT n.alive, n.lease_us, (SELECT bounds FROM pawl_gate) INTO v_alive, v_lease_us, v_bounds FROM pawl_node n WHERE n.id = p_node FOR SHARE;
         ELSE
-            SELECT n.alive, n.lease_us INTO v_alive, v_lease_us FROM pawl_node n WHERE n.id = p_node;
+            SELECT n.alive, n.lease_us, (SELECT bounds FROM pawl_gate) INTO v_alive, v_lease_us, v_bounds FROM pawl_node n WHERE n.id = p_node;
+        END IF;
+        IF v_bounds IS DISTINCT FROM 0 THEN
+            LOCK TABLE pawl_node IN ROW SHARE MODE;
+            v_bounds := (SELECT bounds FROM pawl_gate);
         END IF;
         dead := v_alive IS DISTINCT FROM 1;
         r := pawl_receipt(p_node, p_lane, p_number, v_alive);
@@ -297,6 +319,21 @@ BEGIN
             SELECT x.o_inserts, x.o_asks INTO v_budgets, v_asks
             FROM pawl_hold_budgets(coalesce(p_clock[1], pawl_now()), i_type, i_rate_key, i_when, i_ask, i_key, i_tenant, q_kind, q_id, q_key, o_kind, o_id) x;
         END IF;
+        FOR i IN 1..coalesce(cardinality(b_op), 0) LOOP
+            IF pawl_closed() THEN
+                results := results || pawl_answer(b_op[i], 13, 0, 0, 0, 0);
+                CONTINUE;
+            END IF;
+            r := pawl_bound_put(coalesce(p_clock[1], pawl_now()), b_what[4 * i - 3]::int2, b_name[i], b_key[i], b_what[4 * i - 2], b_what[4 * i - 1] <> 0,
+                                b_what[4 * i], b_by[i]);
+            results := results || pawl_answer(b_op[i], r.o_result, 0, 0, 0, 0) || CASE WHEN r.o_more THEN 'M ' || b_op[i] || E'\n' ELSE '' END;
+            hints := hints || r.o_hints;
+            unblocked := unblocked OR r.o_count > 0;
+            v_bounds := (SELECT bounds FROM pawl_gate);
+        END LOOP;
+        IF v_bounds > 0 THEN
+            v_spots := pawl_hold_places(coalesce(p_clock[1], pawl_now()), e_id || q_id, o_kind, o_id, i_queue, i_type, i_rate_key, i_when, i_key, i_tenant);
+        END IF;
     END IF;
     now_us := coalesce(p_clock[1], pawl_now()); -- once all that counts by it is locked
     v_boot := coalesce(p_clock[2], now_us);
@@ -308,6 +345,12 @@ BEGIN
             || coalesce((SELECT string_agg(pawl_answer(u.op, 13, 0, 0, 0, 0), '') FROM unnest(i_op, i_parent) u (op, parent)
                          WHERE u.parent IS NULL), '');
         o_op := NULL;
+    END IF;
+    IF v_bounds > 0 AND i_ask IS NOT NULL AND NOT v_closed THEN
+        r := pawl_never_born_leased(now_us, i_op, i_id, i_type, i_queue, i_when, i_ask);
+        results := results || r.o_results;
+        i_ask := r.p_ask;
+        IF r.o_results <> '' THEN p_simple := p_simple & 5; END IF;
     END IF;
     IF v_budgets IS NOT NULL AND p_wait_ms IS DISTINCT FROM -1 AND NOT v_closed THEN
         r := pawl_slot_inserts(now_us, p_ask AND v_alive = 1, v_budgets, i_op, i_id, i_queue, i_key, i_when, i_ask, i_slow);
@@ -375,12 +418,25 @@ BEGIN
         results := results || r.o_results;
         hints := hints || r.o_hints;
         v_granted := r.o_leases;
+        IF i_slow IS NOT NULL OR i_key IS NOT NULL THEN v_new := pawl_named(r.o_results); END IF;
     END IF;
     IF o_op IS NOT NULL THEN
         SELECT * INTO r FROM pawl_operate(now_us, p_node, p_lane, coalesce(i_op[1], 0), false, o_op, o_kind, o_id, o_by, o_level, o_new,
             o_note, o_queue, o_pause);
         results := results || r.o_results;
         hints := hints || r.o_hints;
+        v_new := v_new || pawl_named(r.o_results);
+    END IF;
+    IF p_wait_ms = -1 THEN v_bounds := (SELECT bounds FROM pawl_gate); END IF; -- after what has ended
+    IF v_bounds > 0 THEN
+        IF i_slow IS NOT NULL THEN
+            v_new := v_new || ARRAY(SELECT u.id FROM unnest(i_id, i_slow) u (id, slow) WHERE u.slow IS NOT TRUE);
+        ELSE
+            v_new := v_new || i_id;
+        END IF;
+        r := pawl_settle(now_us, coalesce(e_id, '{}') || q_id, coalesce(v_new, '{}'), v_spots);
+        hints := hints || r.o_hints;
+        unblocked := unblocked OR r.o_count > 0;
     END IF;
     FOR i IN 1..coalesce(cardinality(m_op), 0) LOOP
         IF m_rate[6 * i] > 0 AND pawl_limit_move(now_us, m_type[i], m_key[i], m_rate[6 * i]) THEN results := results || 'M ' || m_op[i] || E'\n'; END IF;
@@ -389,7 +445,10 @@ BEGIN
         UPDATE pawl_lane l SET number = p_number, now_us = pawl_apply.now_us, results = nullif(pawl_apply.results, ''),
             leases = l.leases + v_leases + v_granted, renewal = l.renewal + (v_granted > 0)::int4,
             expires_us = CASE WHEN v_granted > 0 THEN v_boot + v_lease_us ELSE l.expires_us END, turn = pawl_turn()
-        WHERE l.ctid = v_row; -- it is locked, so it stays where it is
+        WHERE l.ctid = v_row RETURNING (SELECT bounds FROM pawl_gate) INTO v_seen; -- it is locked, so it stays where it is
+        IF v_seen > 0 AND v_bounds = 0 THEN
+            RAISE EXCEPTION 'limits were put meanwhile' USING ERRCODE = 'serialization_failure';
+        END IF;
     END IF;
     IF p_simple & 4 <> 0 AND hints <> '' THEN
         PERFORM pg_notify('pawl.' || current_schema(), CASE WHEN length(hints) < 4000 THEN hints ELSE '*' END);

@@ -31,7 +31,7 @@ BEGIN
     RETURN v_seen = v_now;
 END $$;
 
--- One line each: D dead, X the gate is shut, R the version of limits, C cancels (id fence); of others F earliest expiry of one that holds
+-- One line each: D dead, X the gate is shut, R the version of limits of both kinds, C cancels (id fence); of others F earliest expiry of one that holds
 -- leases, L lapsed (node renewal proven).
 CREATE FUNCTION pawl_news(p_boot int8, p_node int4, p_others bool) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -40,7 +40,7 @@ DECLARE
     v_lapsed text;
 BEGIN
     v_text := 'D ' || (NOT EXISTS (SELECT FROM pawl_node WHERE id = p_node AND alive = 1))::int4 || E'\n'
-        || (SELECT CASE WHEN mode >= 2 THEN E'X 1\n' ELSE '' END || CASE WHEN limits > 0 THEN 'R ' || limits || E'\n' ELSE '' END
+        || (SELECT CASE WHEN mode >= 2 THEN E'X 1\n' ELSE '' END || CASE WHEN limits + bounds > 0 THEN 'R ' || limits + bounds || E'\n' ELSE '' END
             FROM pawl_gate) || coalesce(
         (SELECT string_agg('C ' || c.id || ' ' || c.fence || E'\n', '')
          FROM (SELECT id, fence FROM pawl_leased WHERE node = p_node AND cancel_asked ORDER BY id LIMIT 256) c), '');
@@ -286,7 +286,8 @@ END $$;
 
 -- A row of the answer is a task (want > 0), or the last one, which has only news: what pawl_news says (of others, while tasks are claimed
 -- one after another, every second), and besides
---   N now_us        W want paused more next_due_us (0: none)        V want lane run_at_us (where to go on)        S: see pawl_slots_told
+--   N now_us        W want paused more next_due_us (0: none) fair        V want lane run_at_us (where to go on)        S: see pawl_slots_told
+--   U hints (tasks were unblocked)
 CREATE FUNCTION pawl_claim(p_clock int8[], p_wait_ms int4, p_until int8, p_node int4, p_seen bool, p_queue int4[], p_free int4[],
                            p_prefetch int4[], p_solo bool[], p_any bool[], t_want int4[], t_type int4[],
                            l_want int4[], l_lane int8[], l_from int8[])
@@ -322,16 +323,24 @@ DECLARE
     v_room int4;
     v_lasts int8[];
     v_text text := '';
+    v_bounds int8;
+    v_bounded bool[];
+    v_fair bool[] := '{}';
+    v_touched int8[] := '{}';
+    v_held int8 := 0;
+    v_lanes int8[] := '{}';
+    v_hints text := '';
     r record;
     x record;
 BEGIN
     v_did := pawl_begin(p_wait_ms);
-    SELECT n.alive INTO v_alive FROM pawl_node n WHERE n.id = p_node;
+    SELECT n.alive, (SELECT g.bounds FROM pawl_gate g) INTO v_alive, v_bounds FROM pawl_node n WHERE n.id = p_node;
     FOR i IN 1..v_count LOOP
         v_paused[i] := coalesce(v_alive = 1 AND (SELECT q.paused FROM pawl_queue q WHERE q.queue_id = p_queue[i]), false);
         v_more[i] := false;
         v_next[i] := 0;
         v_gots[i] := 0;
+        v_fair[i] := false;
         CONTINUE WHEN v_paused[i] OR v_alive IS DISTINCT FROM 1;
         v_types := ARRAY(SELECT y.t FROM unnest(t_want, t_type) y (w, t) WHERE y.w = i);
         SELECT array_agg(y.l) AS l, array_agg(y.f) AS f INTO x FROM unnest(l_want, l_lane, l_from) y (w, l, f) WHERE y.w = i;
@@ -345,6 +354,23 @@ BEGIN
             f := f || CASE WHEN r.from_us > v_now - v_slack THEN 0 ELSE greatest(r.from_us, 0) END; -- 0: the clock went back
         END LOOP;
     END LOOP;
+    IF v_bounds > 0 AND v_alive = 1 THEN
+        x := pawl_claim_turns(v_now, p_node, p_queue, v_paused, p_free, p_prefetch, p_solo, p_any, t_want, t_type);
+        v_alive := x.o_alive;
+        v_lease_us := x.o_lease_us;
+        v_fair := x.o_fair;
+        v_more := x.o_more;
+        v_next := x.o_next;
+        v_gots := x.o_gots;
+        v_solo := x.o_solo;
+        v_touched := x.o_touched;
+        v_held := x.o_held;
+        v_hints := x.o_hints;
+        g_id := x.o_ids;
+        g_want := x.o_wants;
+        g_at := x.o_at;
+        v_lanes := x.o_lanes;
+    END IF;
     -- Which lanes have something due, in the order of wants and priorities.
     FOR r IN
         SELECT y.w, array_agg(y.l ORDER BY y.l) FILTER (WHERE d.run_at_us IS NOT NULL) AS l,
@@ -364,7 +390,7 @@ BEGIN
         v_text := v_text || coalesce(r.lanes, '');
         CONTINUE WHEN r.l IS NULL;
         IF v_lease_us IS NULL THEN -- the first thing to grant
-            SELECT n.alive, n.lease_us INTO v_alive, v_lease_us FROM pawl_node n WHERE n.id = p_node FOR SHARE;
+            SELECT n.alive, n.lease_us, (SELECT g.bounds FROM pawl_gate g) INTO v_alive, v_lease_us, v_bounds FROM pawl_node n WHERE n.id = p_node FOR SHARE;
             v_lease_us := coalesce(v_lease_us, 0);
             IF pawl_closed() THEN v_alive := NULL; END IF;
         END IF;
@@ -375,7 +401,15 @@ BEGIN
         IF v_room <= 0 THEN
             v_more[r.w] := true;
         ELSE
-            IF cardinality(r.l) = 1 AND (r.l[1] >> 32) & 15 = 0 THEN
+            IF v_bounds > 0 THEN
+                v_bounded := ARRAY(SELECT pawl_bounded(p_queue[r.w], (y.l & 4294967295)::int4) FROM unnest(r.l) WITH ORDINALITY y (l, i) ORDER BY y.i);
+            END IF;
+            IF true = ANY (v_bounded) THEN
+                x := pawl_choose_bounded(v_now, p_queue[r.w], r.l, v_bounded, r.f, v_got, p_free[r.w], v_room, p_solo[r.w] AND NOT v_solo,
+                                         v_now - v_slack, v_held);
+                v_touched := v_touched || x.o_touched;
+                v_held := x.o_held;
+            ELSIF cardinality(r.l) = 1 AND (r.l[1] >> 32) & 15 = 0 THEN
                 x := pawl_choose_one(v_now, p_queue[r.w], r.l[1], r.f[1], v_room, v_now - v_slack);
             ELSE
                 x := pawl_choose(v_now, p_queue[r.w], r.l, r.f, v_got, p_free[r.w], v_room, p_solo[r.w] AND NOT v_solo);
@@ -414,17 +448,22 @@ BEGIN
         FOR i IN 1..v_count LOOP
             IF v_gots[i] > 0 THEN v_did := pawl_add(p_node, -1, p_queue[i], -v_gots[i], v_gots[i], 0); END IF;
         END LOOP;
-        v_text := v_text || pawl_slots_told(g_id, l);
+        v_text := v_text || pawl_slots_told(g_id, l || v_lanes);
         IF v_got < cardinality(g_id) THEN PERFORM pawl_lose(v_now, p_node, g_id); END IF;
         v_others := pawl_beat(p_node, -1, v_got, v_boot + v_lease_us, NULL) OR p_clock IS NOT NULL;
     ELSIF p_seen THEN -- behind a proxy: this shows that the node lives
         SELECT n.lease_us INTO v_lease_us FROM pawl_node n WHERE n.id = p_node AND n.alive = 1 FOR SHARE;
         IF FOUND THEN v_did := pawl_beat(p_node, -1, 0, v_boot + v_lease_us, NULL); END IF;
     END IF;
+    IF cardinality(v_touched) > 0 THEN
+        SELECT y.o_hints INTO x FROM pawl_offer(array_remove(v_touched, NULL), 2000) y;
+        v_hints := v_hints || x.o_hints;
+    END IF;
+    IF v_hints <> '' THEN v_text := v_text || 'U ' || v_hints || E'\n'; END IF;
     v_did := pawl_check_until(p_until);
     v_text := v_text || 'N ' || v_now || E'\n' || pawl_news(v_boot, p_node, v_others);
     FOR i IN 1..v_count LOOP
-        v_text := v_text || 'W ' || i || ' ' || v_paused[i]::int4 || ' ' || v_more[i]::int4 || ' ' || v_next[i] || E'\n';
+        v_text := v_text || 'W ' || i || ' ' || v_paused[i]::int4 || ' ' || v_more[i]::int4 || ' ' || v_next[i] || ' ' || v_fair[i]::int4 || E'\n';
     END LOOP;
     want := 0;
     news := v_text;
@@ -452,6 +491,7 @@ BEGIN
         PERFORM pawl_add(p_node, -1, r.queue_id, r.n, -r.n, 0);
         PERFORM pawl_take(p_node, -r.n, p_node, -1);
     END LOOP;
+    IF (SELECT bounds FROM pawl_gate) > 0 THEN PERFORM pawl_settle(0, p_id, '{}', NULL); END IF;
 END $$;
 
 -- ---- rescue -----------------------------------------------------------------------------------------------------------------------
@@ -504,6 +544,8 @@ DECLARE
     l pawl_leased;
     r record;
     v_marks int8;
+    v_page int8[];
+    v_spots int8[];
 BEGIN
     PERFORM pawl_begin(p_wait_ms);
     refused := false;
@@ -527,12 +569,20 @@ BEGIN
         n.blame := CASE WHEN v_marks > 1 THEN 2 WHEN v_marks = 1 AND p_counts THEN 1 ELSE 0 END;
         PERFORM pawl_kill(v_now, p_victim, n.blame);
     END IF;
-    FOR l IN SELECT * FROM pawl_leased WHERE node = p_victim ORDER BY id LIMIT p_limit FOR UPDATE LOOP
+    IF (SELECT bounds FROM pawl_gate) > 0 THEN
+        v_page := ARRAY(SELECT id FROM pawl_leased WHERE node = p_victim ORDER BY id LIMIT p_limit);
+        v_spots := pawl_hold_places(v_now, v_page, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+    END IF;
+    FOR l IN SELECT * FROM pawl_leased WHERE node = p_victim AND (v_page IS NULL OR id = ANY (v_page)) ORDER BY id LIMIT p_limit FOR UPDATE LOOP
         SELECT * INTO r FROM pawl_free(v_now, p_node, n.blame, l);
         IF r.o_failed THEN failed := failed + 1; ELSE freed := freed + 1; END IF;
         tasks := tasks || l.id || ' ' || l.fence || ';';
         hints := hints || r.o_hint;
     END LOOP;
     more := EXISTS (SELECT FROM pawl_leased WHERE node = p_victim);
+    IF v_page IS NOT NULL THEN
+        SELECT x.o_hints INTO r FROM pawl_settle(v_now, v_page, '{}', v_spots) x;
+        hints := hints || r.o_hints;
+    END IF;
     PERFORM pawl_check_until(p_until);
 END $$;

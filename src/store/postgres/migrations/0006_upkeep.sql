@@ -242,6 +242,7 @@ BEGIN
     v_left := v_left - r.o_removed;
     next_us := least(next_us, r.o_next);
     IF v_left > 0 THEN v_left := v_left - pawl_sweep_budgets(v_now, v_left); END IF;
+    IF v_left > 0 THEN v_left := v_left - pawl_sweep_spots(v_left); END IF;
     DELETE FROM pawl_rollup WHERE minute < v_now / 60000000 - 8 * 1440;
     IF NOT more THEN
         DELETE FROM pawl_born b WHERE b.hour < v_now / 3600000000 - 1

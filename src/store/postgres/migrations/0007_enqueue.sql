@@ -58,6 +58,7 @@ BEGIN
         created_by, traceparent, headers, rate_key, v_bytes, false, 0, 0, NULL, 0
     INTO u;
     SELECT * INTO a FROM pawl_put_one(v_now, 0, nextval('pawl_slot'), false, u);
+    IF (SELECT bounds FROM pawl_gate) > 0 THEN PERFORM pawl_settle(v_now, '{}', ARRAY[a.o_id], NULL); END IF;
     IF notify AND a.o_result <> 2 THEN
         PERFORM pg_notify('pawl.' || current_schema(), pawl_hint(u.queue_id, u.priority, 0, u.type_id, a.o_run_at));
     END IF;

@@ -54,4 +54,9 @@ BEGIN
         oldest_us := least(oldest_us, x.oldest_us);
         due := least(due + x.n, p_limit);
     END LOOP;
+    SELECT count(*) AS n, min(s.run_at_us) AS oldest_us INTO x FROM ( -- where tenants take turns
+        SELECT h.run_at_us FROM pawl_shared h WHERE h.queue_id = p_queue AND h.run_at_us <= p_now ORDER BY h.run_at_us
+        LIMIT greatest(p_limit - due, 1)) s;
+    oldest_us := least(oldest_us, x.oldest_us);
+    due := least(due + x.n, p_limit);
 END $$;

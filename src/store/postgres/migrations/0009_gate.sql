@@ -34,6 +34,9 @@ BEGIN
     DELETE FROM pawl_body;
     DELETE FROM pawl_live;
     DELETE FROM pawl_slotted;
+    DELETE FROM pawl_place;
+    DELETE FROM pawl_blocked;
+    DELETE FROM pawl_shared;
     DELETE FROM pawl_done;
     DELETE FROM pawl_failed;
     DELETE FROM pawl_attempt;

@@ -110,6 +110,7 @@ BEGIN
     PERFORM FROM pawl_live WHERE id = ANY (v_ids[1:p_most]) ORDER BY id FOR UPDATE;
     DELETE FROM pawl_slotted WHERE task_id = ANY (v_ids[1:p_most]);
     UPDATE pawl_live SET run_at_us = p_now WHERE id = ANY (v_ids[1:p_most]) AND run_at_us > p_now;
+    UPDATE pawl_shared SET run_at_us = p_now WHERE task_id = ANY (v_ids[1:p_most]) AND run_at_us > p_now;
     RETURN cardinality(v_ids) > p_most;
 END $$;
 

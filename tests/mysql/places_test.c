@@ -1,0 +1,418 @@
+/* Concurrency limits where two meet, at one spot, in both orders, the first one held at the door of its commit, then committed or killed
+ * (race.h). Whatever happens, no spot has more leases than places, every lease has its places, and nobody waits for ever: after each meeting
+ * all tasks are run to their end.
+ *
+ * The scene: of each key of the type "t" two may run, of the type itself five. Of the key "free" node H holds A, and P and Q are ready. Of the
+ * key "full" node H holds B, node R, which has lapsed, holds E, and C and D are blocked; C has a task key.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "mysql/race.h"
+#include "store/store.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define S PAWL_SECOND
+#define TASKS 64
+
+typedef struct scene {
+    race race;
+    int64_t h, n, r; /* nodes */
+    pawl_id a, b, c, d, e, p, q, next_id;
+    int64_t a_fence, b_fence;
+} scene;
+
+static scene s;
+
+typedef struct answer {
+    pawl_status status;
+    pawl_op_result result;
+    int got;
+    bool unblocked;
+    pawl_error err;
+} answer;
+
+typedef struct act {
+    const char *name;
+    race_call run;
+} act;
+
+/* ---- operations ---------------------------------------------------------------------------------------------------------- */
+
+static void apply(pawl_store *store, int64_t node, int64_t number, pawl_op *op, answer *a)
+{
+    pawl_arena *arena = arena_new(alloc_default(), 0);
+    pawl_batch batch = {.node = node, .lane = 1, .number = number, .ops = &op, .count = 1};
+    a->status = store->type->apply(store, &batch, arena, &a->err);
+    a->result = op->result;
+    a->unblocked = batch.unblocked;
+    arena_free(arena);
+}
+
+static pawl_op insert_op(pawl_body *body, const char *rate_key, const char *key)
+{
+    *body = (pawl_body){
+        .id = __atomic_add_fetch(&s.next_id, 1, __ATOMIC_RELAXED), .type = "t", .queue = "q", .tenant = "", .key = key};
+    body->rate_key = pawl_str(rate_key);
+    body->content_type = "application/json";
+    pawl_op op = {.kind = PAWL_OP_INSERT, .id = body->id, .audit = PAWL_AUDIT_FULL};
+    op.u.insert.body = body;
+    return op;
+}
+
+static void put(pawl_store *store, const char *rate_key, const char *key, pawl_id *id, answer *a)
+{
+    pawl_body body;
+    pawl_op op = insert_op(&body, rate_key, key);
+    apply(store, 0, 0, &op, a);
+    if (id) *id = op.out_id;
+}
+
+static void end(pawl_store *store, int64_t node, int64_t number, pawl_id id, int64_t fence, answer *a)
+{
+    pawl_op op = {.kind = PAWL_OP_FINISH, .id = id, .fence = fence, .audit = PAWL_AUDIT_FULL};
+    op.u.finish.to = PAWL_SUCCEEDED;
+    op.u.finish.run = (pawl_execution){.outcome = PAWL_ATTEMPT_SUCCEEDED, .number = 1, .progress = -1};
+    apply(store, node, number, &op, a);
+}
+
+static void bound(pawl_store *store, pawl_scope scope, const char *name, int most, bool ordered, answer *a)
+{
+    pawl_op op = {.kind = PAWL_OP_BOUND, .audit = PAWL_AUDIT_FULL};
+    op.u.bound.scope = scope;
+    op.u.bound.name = name;
+    op.u.bound.most = most;
+    op.u.bound.ordered = ordered;
+    op.u.bound.move = 1000;
+    apply(store, 0, 0, &op, a);
+}
+
+static int claim_of(pawl_store *store, int64_t node, pawl_claimed *tasks, int most, answer *a)
+{
+    pawl_want want = {.queue = "q", .free = most, .any_type = true, .solo = true};
+    pawl_arena *arena = arena_new(alloc_default(), 0);
+    pawl_claim call = {.node = node, .wants = &want, .wants_count = 1, .allocator = alloc_default(), .tasks = tasks};
+    a->status = store->type->claim(store, &call, arena, &a->err);
+    a->unblocked = call.news.unblocked;
+    arena_free(arena);
+    return a->got = call.tasks_count;
+}
+
+static void claim(pawl_store *store, int64_t node, answer *a)
+{
+    pawl_claimed tasks[TASKS];
+    claim_of(store, node, tasks, 8, a);
+    for (int i = 0; i < a->got; i++) pawl_body_free(alloc_default(), tasks[i].body);
+}
+
+static void cancel(pawl_store *store, pawl_id id, answer *a)
+{
+    pawl_op op = {.kind = PAWL_OP_CANCEL, .id = id, .audit = PAWL_AUDIT_FULL};
+    apply(store, 0, 0, &op, a);
+}
+
+static void do_claim(pawl_store *store, void *a) { claim(store, s.h, a); }
+static void do_claim_too(pawl_store *store, void *a) { claim(store, s.n, a); }
+static void do_finish(pawl_store *store, void *a) { end(store, s.h, 1, s.b, s.b_fence, a); }
+static void do_finish_free(pawl_store *store, void *a) { end(store, s.h, 1, s.a, s.a_fence, a); }
+static void do_raise(pawl_store *store, void *a) { bound(store, PAWL_SCOPE_KEYS, "t", 3, false, a); }
+static void do_lower(pawl_store *store, void *a) { bound(store, PAWL_SCOPE_KEYS, "t", 1, false, a); }
+static void do_drop(pawl_store *store, void *a) { bound(store, PAWL_SCOPE_KEYS, "t", 0, false, a); }
+static void do_order(pawl_store *store, void *a) { bound(store, PAWL_SCOPE_KEYS, "t", 1, true, a); }
+static void do_bound_queue(pawl_store *store, void *a) { bound(store, PAWL_SCOPE_QUEUE, "q", 4, false, a); }
+static void do_cancel_blocked(pawl_store *store, void *a) { cancel(store, s.c, a); }
+static void do_cancel_ready(pawl_store *store, void *a) { cancel(store, s.p, a); }
+static void do_insert(pawl_store *store, void *a) { put(store, "full", NULL, NULL, a); }
+static void do_replace(pawl_store *store, void *a) { put(store, "free", "key", NULL, a); }
+
+static void do_release(pawl_store *store, void *a)
+{
+    pawl_op op = {.kind = PAWL_OP_RELEASE, .id = s.b, .fence = s.b_fence, .audit = PAWL_AUDIT_FULL};
+    op.u.release.delay_us = S;
+    op.u.release.run = (pawl_execution){.outcome = PAWL_ATTEMPT_RETRY, .number = 1, .progress = -1};
+    apply(store, s.h, 1, &op, a);
+}
+
+static void do_rescue(pawl_store *store, void *out)
+{
+    answer *a = out;
+    pawl_lease tasks[8];
+    pawl_rescue call = {.node = s.n, .victim = s.r, .renewal = 1, .limit = 8, .tasks = tasks};
+    call.renewal = 0;
+    a->status = store->type->rescue(store, &call, &a->err);
+    a->got = call.freed;
+}
+
+static const act claims = {"claim", do_claim}, claims_too = {"another claim", do_claim_too}, finishes = {"finish", do_finish},
+                 finishes_free = {"finish where there is room", do_finish_free}, raises = {"raise", do_raise},
+                 lowers = {"lower", do_lower}, drops = {"drop", do_drop}, orders = {"order", do_order},
+                 bounds_queue = {"bound of the queue", do_bound_queue},
+                 cancels_blocked = {"cancel of a blocked one", do_cancel_blocked},
+                 cancels_ready = {"cancel of a ready one", do_cancel_ready}, inserts = {"insert", do_insert},
+                 replaces = {"another body", do_replace}, releases = {"release", do_release}, rescues = {"rescue", do_rescue};
+
+/* ---- the scene ----------------------------------------------------------------------------------------------------------- */
+
+static int64_t join(void)
+{
+    pawl_registration call = {.name = "n", .queues = "q", .types = "*", .lease_us = RACE_LEASE};
+    assert_int_equal(s.race.quick->type->register_node(s.race.quick, &call, NULL), PAWL_OK);
+    return call.node;
+}
+
+static void tick(int64_t us)
+{
+    s.race.clock.now_us += us;
+    s.race.clock.boot_us += us;
+}
+
+static pawl_id hold(int64_t node, const char *key, int64_t *fence)
+{
+    answer a = {0};
+    pawl_id id;
+    pawl_claimed task;
+    put(s.race.quick, key, NULL, &id, &a);
+    assert_int_equal(claim_of(s.race.quick, node, &task, 1, &a), 1);
+    assert_int_equal(task.body->id, id);
+    *fence = task.fence;
+    pawl_body_free(alloc_default(), task.body);
+    return id;
+}
+
+static void set_scene(void)
+{
+    answer a = {0};
+    int64_t fence;
+    my_bed_empty(s.race.database);
+    s.h = join();
+    s.n = join();
+    s.r = join();
+    bound(s.race.quick, PAWL_SCOPE_KEYS, "t", 2, false, &a);
+    assert_int_equal(a.result, PAWL_OP_DONE);
+    bound(s.race.quick, PAWL_SCOPE_TYPE, "t", 5, false, &a);
+    s.a = hold(s.h, "free", &s.a_fence);
+    s.b = hold(s.h, "full", &s.b_fence);
+    s.e = hold(s.r, "full", &fence);
+    put(s.race.quick, "full", "key", &s.c, &a);
+    put(s.race.quick, "full", NULL, &s.d, &a);
+    put(s.race.quick, "free", NULL, &s.p, &a);
+    put(s.race.quick, "free", NULL, &s.q, &a);
+    my_bed_exec(s.race.my, "UPDATE pawl_node SET gone = 1 WHERE id = %lld", (long long)s.r);
+    assert_int_equal(my_bed_int(s.race.my, "SELECT COUNT(*) FROM pawl_blocked"), 2);
+}
+
+/* ---- what must fit together ---------------------------------------------------------------------------------------------- */
+
+static bool is_any(const act *x, const act *y, const act *z) { return x == z || y == z; }
+
+static void check_places(bool lowered)
+{
+    const race *r = &s.race;
+    race_check_nothing(r, "a place without a lease",
+                       "SELECT p.task_id FROM pawl_place p JOIN pawl_bound b ON b.scope = p.scope AND b.name_id = p.name_id AND "
+                       "b.bound_key = '' WHERE NOT b.ordered AND p.task_id NOT IN (SELECT id FROM pawl_leased)");
+    race_check_nothing(r, "a lease without a place of its key",
+                       "SELECT l.id FROM pawl_leased l JOIN pawl_bound b ON b.scope = 3 AND b.name_id = l.type_id AND b.most > 0 "
+                       "WHERE l.id NOT IN (SELECT task_id FROM pawl_place WHERE scope = 3)");
+    race_check_nothing(r, "a lease without a place of its type",
+                       "SELECT l.id FROM pawl_leased l WHERE l.id NOT IN (SELECT task_id FROM pawl_place WHERE scope = 2)");
+    race_check_nothing(r, "a place without a spot",
+                       "SELECT 1 FROM pawl_place p LEFT JOIN pawl_spot x ON x.scope = p.scope AND x.name_id = p.name_id AND "
+                       "x.spot_key = p.spot_key WHERE x.scope IS NULL");
+    if (!lowered)
+        race_check_nothing(r, "more places are taken than there are",
+                           "SELECT p.scope, p.name_id, p.spot_key FROM pawl_place p JOIN pawl_bound b ON b.scope = p.scope AND "
+                           "b.name_id = p.name_id AND b.bound_key = '' AND b.most > 0 GROUP BY p.scope, p.name_id, p.spot_key "
+                           "HAVING COUNT(*) > MAX(b.most)");
+    race_check_nothing(r, "a task that is blocked and may be claimed, or neither",
+                       "SELECT l.id FROM pawl_live l LEFT JOIN pawl_blocked k ON k.task_id = l.id "
+                       "WHERE (l.ready IS NULL) <> (k.task_id IS NOT NULL)");
+    race_check_nothing(r, "one that is blocked and not pending",
+                       "SELECT task_id FROM pawl_blocked WHERE task_id NOT IN (SELECT id FROM pawl_live)");
+    race_check_nothing(
+        r, "one that is blocked beside a free place",
+        "SELECT k.spot_key FROM pawl_blocked k JOIN pawl_bound b ON b.scope = k.scope AND b.name_id = k.name_id AND b.bound_key = '' "
+        "WHERE k.scope = 3 AND (b.most = 0 OR (SELECT COUNT(*) FROM pawl_place p WHERE p.scope = 3 AND p.spot_key = k.spot_key) < b.most) "
+        "AND NOT EXISTS (SELECT 1 FROM pawl_live l JOIN pawl_body y ON y.id = l.id WHERE l.ready > 0 AND y.rate_key = k.spot_key)");
+}
+
+static void end_all(void)
+{
+    for (pawl_id id; (id = my_bed_int(s.race.my, "SELECT COALESCE(MIN(id), 0) FROM pawl_leased")) != 0;) {
+        answer a = {0};
+        int64_t fence = my_bed_int(s.race.my, "SELECT fence FROM pawl_leased WHERE id = %lld", (long long)id);
+        end(s.race.quick, 0, 0, id, fence, &a);
+        if (a.status) fail_msg("%s", a.err.message);
+        assert_int_equal(a.result, PAWL_OP_DONE);
+    }
+}
+
+/* Nobody waits for ever. */
+static void run_to_the_end(void)
+{
+    int rounds = 0;
+    tick(S);
+    while (my_bed_int(s.race.my, "SELECT (SELECT COUNT(*) FROM pawl_live) + (SELECT COUNT(*) FROM pawl_leased)")) {
+        answer a = {0};
+        end_all();
+        claim(s.race.quick, s.n, &a);
+        if (a.status) fail_msg("%s", a.err.message);
+        if (++rounds == 20)
+            fail_msg("%lld tasks wait for ever", (long long)my_bed_int(s.race.my, "SELECT COUNT(*) FROM pawl_live"));
+    }
+    assert_int_equal(my_bed_int(s.race.my, "SELECT COUNT(*) FROM pawl_place"), 0);
+}
+
+static void meet(const act *x, const act *y, bool kill)
+{
+    answer first = {0}, second = {0};
+    set_scene();
+    race_meet(&s.race, x->run, &first, y->run, &second, kill);
+    if (!kill && first.status) fail_msg("%s: %s", x->name, first.err.message);
+    if (second.status) fail_msg("%s: %s", y->name, second.err.message);
+    race_check_nothing(&s.race, "a task that was claimed twice", "SELECT 1 FROM pawl_leased GROUP BY id HAVING COUNT(*) > 1");
+    check_places(is_any(x, y, &lowers) || is_any(x, y, &orders) || is_any(x, y, &bounds_queue));
+    run_to_the_end();
+    race_check(&s.race);
+}
+
+static const act *const pairs[][2] = {
+    {&claims, &claims_too},
+    {&claims, &finishes},
+    {&claims, &rescues},
+    {&claims, &raises},
+    {&claims, &bounds_queue},
+    {&claims, &cancels_blocked},
+    {&claims, &cancels_ready},
+    {&claims, &replaces},
+    {&finishes, &cancels_blocked},
+    {&finishes, &lowers},
+    {&rescues, &raises},
+    {&finishes, &inserts},
+    /* Only where there is time: */
+    {&claims, &finishes_free},
+    {&claims, &lowers},
+    {&claims, &drops},
+    {&claims, &inserts},
+    {&finishes, &raises},
+    {&finishes, &orders},
+    {&finishes, &replaces},
+    {&finishes, &bounds_queue},
+    {&rescues, &finishes},
+    {&rescues, &cancels_blocked},
+    {&releases, &replaces},
+    {&releases, &raises},
+    {&releases, &claims},
+    {&cancels_blocked, &raises},
+    {&raises, &lowers},
+    {&inserts, &bounds_queue},
+};
+
+#define FIRST_PAIRS 12
+#define KILLED_PAIRS 4
+
+static void both_orders(bool kill)
+{
+    size_t count = getenv("PAWL_RACES") ? sizeof pairs / sizeof *pairs : kill ? KILLED_PAIRS : FIRST_PAIRS;
+    for (size_t i = 0; i < count; i++) {
+        for (int turn = 0; turn < 2; turn++) {
+            const act *x = pairs[i][turn], *y = pairs[i][!turn];
+            print_message("%s, then %s%s\n", x->name, y->name, kill ? ", killed" : "");
+            meet(x, y, kill);
+        }
+    }
+}
+
+static void the_first_commits(void **state)
+{
+    (void)state;
+    both_orders(false);
+}
+
+static void the_first_is_killed(void **state)
+{
+    (void)state;
+    both_orders(true);
+}
+
+/* ---- a program's own transaction ----------------------------------------------------------------------------------------- */
+
+/* Its end holds up nobody, and the place is free once the node asks what became of the task. */
+static void a_lease_that_a_program_ended(void **state)
+{
+    (void)state;
+    answer a = {0};
+    set_scene();
+    pawl_store *store = s.race.quick;
+    pawl_op op = {.kind = PAWL_OP_FINISH, .id = s.b, .fence = s.b_fence, .audit = PAWL_AUDIT_FULL};
+    op.u.finish.to = PAWL_SUCCEEDED;
+    op.u.finish.run = (pawl_execution){.outcome = PAWL_ATTEMPT_SUCCEEDED, .number = 1, .progress = -1};
+    pawl_arena *arena = arena_new(alloc_default(), 0);
+    my_bed_exec(s.race.my, "START TRANSACTION");
+    assert_int_equal(store->type->tx_apply(store, s.race.my, &op, 1, arena, &a.err), PAWL_OK);
+    assert_int_equal(op.result, PAWL_OP_DONE);
+    claim(store, s.n, &a);
+    assert_true(a.status == PAWL_OK && a.got == 1);
+    my_bed_exec(s.race.my, "COMMIT");
+    arena_free(arena);
+    end(store, s.h, 1, s.b, s.b_fence, &a);
+    assert_true(a.status == PAWL_OK && a.result == PAWL_OP_STALE && a.unblocked);
+    check_places(false);
+    run_to_the_end();
+}
+
+/* Or else a sweep finds it; and forgets spots that nobody needs. */
+static void a_lease_that_nobody_asks_about(void **state)
+{
+    (void)state;
+    answer a = {0};
+    set_scene();
+    pawl_sweep call = {
+        .keep_succeeded_us = -1, .keep_cancelled_us = -1, .keep_resolved_us = -1, .keep_failed_us = -1, .keep_audit_us = -1};
+    call.keep_logs_us = -1;
+    pawl_store *store = s.race.quick;
+    end(store, s.h, 1, s.b, s.b_fence, &a);
+    my_bed_exec(s.race.my,
+                "INSERT INTO pawl_place SELECT scope, name_id, spot_key, 2, %lld FROM pawl_spot WHERE spot_key = 'full' AND "
+                "NOT EXISTS (SELECT 1 FROM pawl_place p WHERE p.spot_key = 'full' AND p.number = 2)",
+                (long long)s.b);
+    claim(store, s.n, &a);
+    for (int i = 0; i < 3; i++) assert_int_equal(store->type->sweep(store, &call, &a.err), PAWL_OK);
+    race_check_nothing(&s.race, "a place of a task that is over",
+                       "SELECT 1 FROM pawl_place WHERE task_id NOT IN (SELECT id FROM pawl_leased)");
+    run_to_the_end();
+    for (int i = 0; i < 3; i++) assert_int_equal(store->type->sweep(store, &call, &a.err), PAWL_OK);
+    assert_int_equal(my_bed_int(s.race.my, "SELECT COUNT(*) FROM pawl_spot"), 0);
+}
+
+static int open_race(void **state)
+{
+    (void)state;
+    s.next_id = 1000;
+    race_open(&s.race, "places");
+    return 0;
+}
+
+static int close_race(void **state)
+{
+    (void)state;
+    race_close(&s.race);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_commits),
+        cmocka_unit_test(the_first_is_killed),
+        cmocka_unit_test(a_lease_that_a_program_ended),
+        cmocka_unit_test(a_lease_that_nobody_asks_about),
+    };
+    return cmocka_run_group_tests(tests, open_race, close_race);
+}
