@@ -21,7 +21,7 @@ static const struct {
     {"change", "at:time? from:text to:text fence:int node_name:text? detail:text?"},
     {"task", "id:id type:text queue:text tenant:text? key:text? state:text display:text? priority:int created_at:time? run_at:time? started_at:time? "
              "finished_at:time? attempt:int max_attempts:int timeout_us:int failures:int rescues:int interruptions:int fence:int node:int node_name:text? "
-             "cancel_asked:bool progress:int? progress_text:text? code:text? error:text? reason:text? retry_of:id? retried_as:id? resolved_at:time? "
+             "cancel_asked:bool progress:int? progress_text:text? code:text? error:text? reason:text? schedule:text? retry_of:id? retried_as:id? resolved_at:time? "
              "resolved_by:text? note:text? audit:text created_by:text? traceparent:text? headers:text? rate_key:text* rate_key_base64:text* content_type:text? "
              "payload:any* payload_base64:text* result_type:text? result:any* result_base64:text* result_ref:text? attempts:[attempt]* log:[log_line]* "
              "audit_trail:[change]* why:why*"},
