@@ -414,6 +414,74 @@ static void a_lease_that_nobody_asks_about(void **state)
     assert_int_equal(my_bed_int(s.race.my, "SELECT COUNT(*) FROM pawl_spot"), 0);
 }
 
+/* ---- floods -------------------------------------------------------------------------------------------------------------- */
+
+#define FLOOD 2000
+
+static void flood(const char *tenant, const char *rate_key)
+{
+    static pawl_body bodies[FLOOD];
+    static pawl_op ops[FLOOD], *each[FLOOD];
+    pawl_error err;
+    for (int i = 0; i < FLOOD; i++) {
+        ops[i] = insert_op(&bodies[i], rate_key, NULL);
+        bodies[i].tenant = tenant;
+        each[i] = &ops[i];
+    }
+    pawl_arena *arena = arena_new(alloc_default(), 0);
+    pawl_batch batch = {.ops = each, .count = FLOOD};
+    assert_int_equal(s.race.quick->type->apply(s.race.quick, &batch, arena, &err), PAWL_OK);
+    arena_free(arena);
+}
+
+/* How many claims of four it takes until this one comes. */
+static int claims_until(pawl_id id)
+{
+    for (int n = 1; n < 100; n++) {
+        answer a = {0};
+        pawl_claimed tasks[4];
+        bool found = false;
+        claim_of(s.race.quick, s.n, tasks, 4, &a);
+        for (int i = 0; i < a.got; i++) {
+            found |= tasks[i].body->id == id;
+            pawl_body_free(alloc_default(), tasks[i].body);
+        }
+        if (found) return n;
+    }
+    return 0;
+}
+
+/* What is blocked as it comes is in nobody's way; what a limit finds when it is put has to be met once. */
+static void a_flood_of_one_key(void **state)
+{
+    (void)state;
+    answer a = {0};
+    pawl_id other;
+    set_scene(false);
+    flood("", "full");
+    put(s.race.quick, "other", NULL, &other, &a);
+    assert_int_equal(claims_until(other), 1);
+    set_scene(true);
+    flood("", "full");
+    bound(s.race.quick, PAWL_SCOPE_KEYS, "t", 2, false, &a);
+    put(s.race.quick, "other", NULL, &other, &a);
+    assert_in_range(claims_until(other), 1, 2);
+}
+
+static void a_flood_of_one_tenant(void **state)
+{
+    (void)state;
+    answer a = {0};
+    pawl_body body;
+    set_scene(true);
+    bound(s.race.quick, PAWL_SCOPE_TENANTS, "q", 1, false, &a);
+    flood("ann", "x");
+    pawl_op op = insert_op(&body, "y", NULL);
+    body.tenant = "bob";
+    apply(s.race.quick, 0, 0, &op, &a);
+    assert_in_range(claims_until(op.out_id), 1, 2);
+}
+
 static int open_race(void **state)
 {
     (void)state;
@@ -437,6 +505,8 @@ int main(void)
         cmocka_unit_test(the_first_is_killed),
         cmocka_unit_test(a_lease_that_a_program_ended),
         cmocka_unit_test(a_lease_that_nobody_asks_about),
+        cmocka_unit_test(a_flood_of_one_key),
+        cmocka_unit_test(a_flood_of_one_tenant),
     };
     return cmocka_run_group_tests(tests, open_race, close_race);
 }
