@@ -119,8 +119,8 @@ static void cancel(pawl_store *store, pawl_id id, answer *a)
 
 static void do_claim(pawl_store *store, void *a) { claim(store, s.h, a); }
 static void do_claim_too(pawl_store *store, void *a) { claim(store, s.n, a); }
-static void do_finish(pawl_store *store, void *a) { end(store, s.h, 1, s.b, s.b_fence, a); }
-static void do_finish_free(pawl_store *store, void *a) { end(store, s.h, 1, s.a, s.a_fence, a); }
+static void do_finish(pawl_store *store, void *a) { end(store, s.h, 2, s.b, s.b_fence, a); }
+static void do_finish_free(pawl_store *store, void *a) { end(store, s.h, 2, s.a, s.a_fence, a); }
 static void do_raise(pawl_store *store, void *a) { bound(store, PAWL_SCOPE_KEYS, "t", 3, false, a); }
 static void do_lower(pawl_store *store, void *a) { bound(store, PAWL_SCOPE_KEYS, "t", 1, false, a); }
 static void do_drop(pawl_store *store, void *a) { bound(store, PAWL_SCOPE_KEYS, "t", 0, false, a); }
@@ -136,7 +136,7 @@ static void do_release(pawl_store *store, void *a)
     pawl_op op = {.kind = PAWL_OP_RELEASE, .id = s.b, .fence = s.b_fence, .audit = PAWL_AUDIT_FULL};
     op.u.release.delay_us = S;
     op.u.release.run = (pawl_execution){.outcome = PAWL_ATTEMPT_RETRY, .number = 1, .progress = -1};
-    apply(store, s.h, 1, &op, a);
+    apply(store, s.h, 2, &op, a);
 }
 
 static void do_rescue(pawl_store *store, void *out)
@@ -185,7 +185,8 @@ static pawl_id hold(int64_t node, const char *key, int64_t *fence)
     return id;
 }
 
-static void set_scene(void)
+/* bare: there never was a limit, and nobody knows of any. */
+static void set_scene(bool bare)
 {
     answer a = {0};
     int64_t fence;
@@ -193,9 +194,11 @@ static void set_scene(void)
     s.h = join();
     s.n = join();
     s.r = join();
-    bound(s.race.quick, PAWL_SCOPE_KEYS, "t", 2, false, &a);
-    assert_int_equal(a.result, PAWL_OP_DONE);
-    bound(s.race.quick, PAWL_SCOPE_TYPE, "t", 5, false, &a);
+    if (!bare) {
+        bound(s.race.quick, PAWL_SCOPE_KEYS, "t", 2, false, &a);
+        assert_int_equal(a.result, PAWL_OP_DONE);
+        bound(s.race.quick, PAWL_SCOPE_TYPE, "t", 5, false, &a);
+    }
     s.a = hold(s.h, "free", &s.a_fence);
     s.b = hold(s.h, "full", &s.b_fence);
     s.e = hold(s.r, "full", &fence);
@@ -203,8 +206,12 @@ static void set_scene(void)
     put(s.race.quick, "full", NULL, &s.d, &a);
     put(s.race.quick, "free", NULL, &s.p, &a);
     put(s.race.quick, "free", NULL, &s.q, &a);
+    /* So that the lane has a receipt, and asks only once. */
+    pawl_op nothing = {.kind = PAWL_OP_CANCEL, .id = 1, .audit = PAWL_AUDIT_FULL};
+    apply(s.race.quick, s.h, 1, &nothing, &a);
+    assert_int_equal(a.status, PAWL_OK);
     my_bed_exec(s.race.my, "UPDATE pawl_node SET gone = 1 WHERE id = %lld", (long long)s.r);
-    assert_int_equal(my_bed_int(s.race.my, "SELECT COUNT(*) FROM pawl_blocked"), 2);
+    assert_int_equal(my_bed_int(s.race.my, "SELECT COUNT(*) FROM pawl_blocked"), bare ? 0 : 2);
 }
 
 /* ---- what must fit together ---------------------------------------------------------------------------------------------- */
@@ -221,7 +228,12 @@ static void check_places(bool lowered)
                        "SELECT l.id FROM pawl_leased l JOIN pawl_bound b ON b.scope = 3 AND b.name_id = l.type_id AND b.most > 0 "
                        "WHERE l.id NOT IN (SELECT task_id FROM pawl_place WHERE scope = 3)");
     race_check_nothing(r, "a lease without a place of its type",
-                       "SELECT l.id FROM pawl_leased l WHERE l.id NOT IN (SELECT task_id FROM pawl_place WHERE scope = 2)");
+                       "SELECT l.id FROM pawl_leased l JOIN pawl_bound b ON b.scope = 2 AND b.name_id = l.type_id AND b.most > 0 "
+                       "WHERE l.id NOT IN (SELECT task_id FROM pawl_place WHERE scope = 2)");
+    race_check_nothing(
+        r, "a lease without a place of its queue",
+        "SELECT l.id FROM pawl_leased l JOIN pawl_bound b ON b.scope = 1 AND b.name_id = l.queue_id AND b.most > 0 "
+        "WHERE l.id NOT IN (SELECT task_id FROM pawl_place WHERE scope = 1)");
     race_check_nothing(r, "a place without a spot",
                        "SELECT 1 FROM pawl_place p LEFT JOIN pawl_spot x ON x.scope = p.scope AND x.name_id = p.name_id AND "
                        "x.spot_key = p.spot_key WHERE x.scope IS NULL");
@@ -269,10 +281,10 @@ static void run_to_the_end(void)
     assert_int_equal(my_bed_int(s.race.my, "SELECT COUNT(*) FROM pawl_place"), 0);
 }
 
-static void meet(const act *x, const act *y, bool kill)
+static void meet(const act *x, const act *y, bool bare, bool kill)
 {
     answer first = {0}, second = {0};
-    set_scene();
+    set_scene(bare);
     race_meet(&s.race, x->run, &first, y->run, &second, kill);
     if (!kill && first.status) fail_msg("%s: %s", x->name, first.err.message);
     if (second.status) fail_msg("%s: %s", y->name, second.err.message);
@@ -324,7 +336,7 @@ static void both_orders(bool kill)
         for (int turn = 0; turn < 2; turn++) {
             const act *x = pairs[i][turn], *y = pairs[i][!turn];
             print_message("%s, then %s%s\n", x->name, y->name, kill ? ", killed" : "");
-            meet(x, y, kill);
+            meet(x, y, false, kill);
         }
     }
 }
@@ -333,6 +345,17 @@ static void the_first_commits(void **state)
 {
     (void)state;
     both_orders(false);
+}
+
+static void the_first_limit_of_all(void **state)
+{
+    (void)state;
+    const act *const others[] = {&finishes, &claims, &rescues, &releases};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        print_message("%s and the first limit\n", others[i]->name);
+        meet(others[i], &bounds_queue, true, false);
+        meet(&bounds_queue, others[i], true, false);
+    }
 }
 
 static void the_first_is_killed(void **state)
@@ -348,7 +371,7 @@ static void a_lease_that_a_program_ended(void **state)
 {
     (void)state;
     answer a = {0};
-    set_scene();
+    set_scene(false);
     pawl_store *store = s.race.quick;
     pawl_op op = {.kind = PAWL_OP_FINISH, .id = s.b, .fence = s.b_fence, .audit = PAWL_AUDIT_FULL};
     op.u.finish.to = PAWL_SUCCEEDED;
@@ -361,7 +384,7 @@ static void a_lease_that_a_program_ended(void **state)
     assert_true(a.status == PAWL_OK && a.got == 1);
     my_bed_exec(s.race.my, "COMMIT");
     arena_free(arena);
-    end(store, s.h, 1, s.b, s.b_fence, &a);
+    end(store, s.h, 2, s.b, s.b_fence, &a);
     assert_true(a.status == PAWL_OK && a.result == PAWL_OP_STALE && a.unblocked);
     check_places(false);
     run_to_the_end();
@@ -372,12 +395,12 @@ static void a_lease_that_nobody_asks_about(void **state)
 {
     (void)state;
     answer a = {0};
-    set_scene();
+    set_scene(false);
     pawl_sweep call = {
         .keep_succeeded_us = -1, .keep_cancelled_us = -1, .keep_resolved_us = -1, .keep_failed_us = -1, .keep_audit_us = -1};
     call.keep_logs_us = -1;
     pawl_store *store = s.race.quick;
-    end(store, s.h, 1, s.b, s.b_fence, &a);
+    end(store, s.h, 2, s.b, s.b_fence, &a);
     my_bed_exec(s.race.my,
                 "INSERT INTO pawl_place SELECT scope, name_id, spot_key, 2, %lld FROM pawl_spot WHERE spot_key = 'full' AND "
                 "NOT EXISTS (SELECT 1 FROM pawl_place p WHERE p.spot_key = 'full' AND p.number = 2)",
@@ -389,6 +412,74 @@ static void a_lease_that_nobody_asks_about(void **state)
     run_to_the_end();
     for (int i = 0; i < 3; i++) assert_int_equal(store->type->sweep(store, &call, &a.err), PAWL_OK);
     assert_int_equal(my_bed_int(s.race.my, "SELECT COUNT(*) FROM pawl_spot"), 0);
+}
+
+/* ---- floods -------------------------------------------------------------------------------------------------------------- */
+
+#define FLOOD 2000
+
+static void flood(const char *tenant, const char *rate_key)
+{
+    static pawl_body bodies[FLOOD];
+    static pawl_op ops[FLOOD], *each[FLOOD];
+    pawl_error err;
+    for (int i = 0; i < FLOOD; i++) {
+        ops[i] = insert_op(&bodies[i], rate_key, NULL);
+        bodies[i].tenant = tenant;
+        each[i] = &ops[i];
+    }
+    pawl_arena *arena = arena_new(alloc_default(), 0);
+    pawl_batch batch = {.ops = each, .count = FLOOD};
+    assert_int_equal(s.race.quick->type->apply(s.race.quick, &batch, arena, &err), PAWL_OK);
+    arena_free(arena);
+}
+
+/* How many claims of four it takes until this one comes. */
+static int claims_until(pawl_id id)
+{
+    for (int n = 1; n < 100; n++) {
+        answer a = {0};
+        pawl_claimed tasks[4];
+        bool found = false;
+        claim_of(s.race.quick, s.n, tasks, 4, &a);
+        for (int i = 0; i < a.got; i++) {
+            found |= tasks[i].body->id == id;
+            pawl_body_free(alloc_default(), tasks[i].body);
+        }
+        if (found) return n;
+    }
+    return 0;
+}
+
+/* What is blocked as it comes is in nobody's way; what a limit finds when it is put has to be met once. */
+static void a_flood_of_one_key(void **state)
+{
+    (void)state;
+    answer a = {0};
+    pawl_id other;
+    set_scene(false);
+    flood("", "full");
+    put(s.race.quick, "other", NULL, &other, &a);
+    assert_int_equal(claims_until(other), 1);
+    set_scene(true);
+    flood("", "full");
+    bound(s.race.quick, PAWL_SCOPE_KEYS, "t", 2, false, &a);
+    put(s.race.quick, "other", NULL, &other, &a);
+    assert_in_range(claims_until(other), 1, 2);
+}
+
+static void a_flood_of_one_tenant(void **state)
+{
+    (void)state;
+    answer a = {0};
+    pawl_body body;
+    set_scene(true);
+    bound(s.race.quick, PAWL_SCOPE_TENANTS, "q", 1, false, &a);
+    flood("ann", "x");
+    pawl_op op = insert_op(&body, "y", NULL);
+    body.tenant = "bob";
+    apply(s.race.quick, 0, 0, &op, &a);
+    assert_in_range(claims_until(op.out_id), 1, 2);
 }
 
 static int open_race(void **state)
@@ -410,9 +501,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_commits),
+        cmocka_unit_test(the_first_limit_of_all),
         cmocka_unit_test(the_first_is_killed),
         cmocka_unit_test(a_lease_that_a_program_ended),
         cmocka_unit_test(a_lease_that_nobody_asks_about),
+        cmocka_unit_test(a_flood_of_one_key),
+        cmocka_unit_test(a_flood_of_one_tenant),
     };
     return cmocka_run_group_tests(tests, open_race, close_race);
 }

@@ -140,7 +140,7 @@ static spot *full_spot(claiming *k, int want, const candidate *c, spot *wants[SP
 static void plan(spot *const wants[SPOTS_MAX], int count, pawl_id id)
 {
     for (int i = 0; i < count; i++)
-        if (!my_spot_has(wants[i], id)) wants[i]->planned++;
+        if (wants[i] && !my_spot_has(wants[i], id)) wants[i]->planned++;
 }
 
 /* Which are worth locking: those that may be granted, and those to be blocked. */

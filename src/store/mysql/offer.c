@@ -75,7 +75,7 @@ static void put_spot(work *w, const spot *s)
 static void unblock(work *w, pawl_id id, pawl_bytes line)
 {
     char queue[9] = "";
-    memcpy(queue, line.data, line.len < 8 ? line.len : 8);
+    if (line.data && line.len >= 8) memcpy(queue, line.data, 8);
     my_note_id(w, &w->unblocked, id);
     bool turns = my_bound_on(&w->limits, PAWL_SCOPE_TENANTS, (int32_t)strtol(queue, NULL, 16));
     my_note_id(w, turns ? &w->shared : &w->readied, id);

@@ -294,7 +294,6 @@ static void ask_first(work *w, const spot *s)
     my_put_int(w->c, s->scope);
     my_put_int(w->c, s->name_id);
     my_put_bytes(w->c, s->key);
-    my_put_int(w->c, (int64_t)(intptr_t)s);
     my_add(w->c, SQL_spot_first);
 }
 
@@ -347,9 +346,10 @@ bool my_spots_take_in(work *w)
 static void read_loaded(work *w)
 {
     EACH_ANSWER(a, w->c, SQL_spot_first)
-    if (a->rows > 0) {
-        spot *s = (spot *)(intptr_t)get_int(a, 0, 0);
-        s->first = get_int(a, 0, 1);
+    {
+        spot *s = a->rows > 0 ? spot_in(w, a, 0) : NULL;
+        if (!s) continue;
+        s->first = get_int(a, 0, 3);
         s->first_known = true;
     }
     read_places(w, SQL_places);

@@ -108,7 +108,7 @@ FROM (SELECT DISTINCT scope, name_id, spot_key FROM @.pawl_place FORCE INDEX (pa
 STRAIGHT_JOIN @.pawl_place p FORCE INDEX (PRIMARY) ON p.scope = s.scope AND p.name_id = s.name_id AND p.spot_key = s.spot_key;
 
 -- name: spot_first
-SELECT $4, MIN(task_id) FROM @.pawl_blocked FORCE INDEX (pawl_blocked_first) WHERE scope = $1 AND name_id = $2 AND spot_key = $3;
+SELECT $1, $2, $3, MIN(task_id) FROM @.pawl_blocked FORCE INDEX (pawl_blocked_first) WHERE scope = $1 AND name_id = $2 AND spot_key = $3;
 
 -- The lines of a spot, from one to the next, however long they are.
 
