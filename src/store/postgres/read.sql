@@ -10,7 +10,7 @@ SELECT t.id, t.state::int8, t.created_us, t.priority::int8, t.audit::int8, t.max
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > coalesce(($1::int8[])[2], @.pawl_now()) AS pulse, t.outcome::int8, t.run_us,
     t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, coalesce(($1::int8[])[1], @.pawl_now()) AS now_us,
-    EXISTS (SELECT FROM @.pawl_blocked k WHERE t.state = 2 AND k.task_id = t.id) AS blocked, t.payload, t.result
+    t.state = 2 AND EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) AS blocked, t.payload, t.result
 FROM @.pawl_task t WHERE t.id = $2;
 
 -- name: attempts
@@ -70,19 +70,20 @@ hit AS (
     t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
-    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, k.id IS NOT NULL AS blocked
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) ELSE false END AS blocked
     FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
             AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
             AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
         c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = b.id OFFSET 0) t
-        LEFT JOIN LATERAL (SELECT y.task_id AS id FROM @.pawl_blocked y WHERE t.state = 2 AND y.task_id = t.id) k ON true
     WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
-        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 AND k.id IS NULL
-                           WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0 AND k.id IS NULL
-                           WHEN 5 THEN k.id IS NOT NULL
+        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                           WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                           WHEN 5 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            ELSE true END
@@ -108,19 +109,20 @@ hit AS (
     t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
-    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, k.id IS NOT NULL AS blocked
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) ELSE false END AS blocked
     FROM seen JOIN @.pawl_body b ON seen.fits AND b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
             AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
             AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
         c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = b.id OFFSET 0) t
-        LEFT JOIN LATERAL (SELECT y.task_id AS id FROM @.pawl_blocked y WHERE t.state = 2 AND y.task_id = t.id) k ON true
     WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
-        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 AND k.id IS NULL
-                           WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0 AND k.id IS NULL
-                           WHEN 5 THEN k.id IS NOT NULL
+        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                           WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                           WHEN 5 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            ELSE true END
@@ -142,19 +144,20 @@ hit AS (
     t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
-    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, k.id IS NOT NULL AS blocked
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) ELSE false END AS blocked
     FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
             AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
             AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
         c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = b.id OFFSET 0) t
-        LEFT JOIN LATERAL (SELECT y.task_id AS id FROM @.pawl_blocked y WHERE t.state = 2 AND y.task_id = t.id) k ON true
     WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
-        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 AND k.id IS NULL
-                           WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0 AND k.id IS NULL
-                           WHEN 5 THEN k.id IS NOT NULL
+        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                           WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                           WHEN 5 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            ELSE true END
@@ -176,19 +179,20 @@ hit AS (
     t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
-    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, k.id IS NOT NULL AS blocked
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) ELSE false END AS blocked
     FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
             AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
             AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
         c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = b.id OFFSET 0) t
-        LEFT JOIN LATERAL (SELECT y.task_id AS id FROM @.pawl_blocked y WHERE t.state = 2 AND y.task_id = t.id) k ON true
     WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
-        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 AND k.id IS NULL
-                           WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0 AND k.id IS NULL
-                           WHEN 5 THEN k.id IS NOT NULL
+        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                           WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                           WHEN 5 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            ELSE true END
@@ -210,19 +214,20 @@ hit AS (
     t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
-    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, k.id IS NOT NULL AS blocked
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) ELSE false END AS blocked
     FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
             AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
             AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
         c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = b.id OFFSET 0) t
-        LEFT JOIN LATERAL (SELECT y.task_id AS id FROM @.pawl_blocked y WHERE t.state = 2 AND y.task_id = t.id) k ON true
     WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
-        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 AND k.id IS NULL
-                           WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0 AND k.id IS NULL
-                           WHEN 5 THEN k.id IS NOT NULL
+        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                           WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                           WHEN 5 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            ELSE true END
@@ -244,19 +249,20 @@ hit AS (
     t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
-    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, k.id IS NOT NULL AS blocked
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) ELSE false END AS blocked
     FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
             AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
             AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
         c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = b.id OFFSET 0) t
-        LEFT JOIN LATERAL (SELECT y.task_id AS id FROM @.pawl_blocked y WHERE t.state = 2 AND y.task_id = t.id) k ON true
     WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
-        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0 AND k.id IS NULL
-                           WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0 AND k.id IS NULL
-                           WHEN 5 THEN k.id IS NOT NULL
+        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                           WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                           WHEN 5 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            ELSE true END

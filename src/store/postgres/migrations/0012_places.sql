@@ -938,26 +938,40 @@ CREATE FUNCTION pawl_places(p_scope int4, p_name text, p_key bytea, p_only_scope
                             p_blocked bool, p_limit int4)
 RETURNS TABLE (scope int8, name text, key bytea, stored bytea, most int8, own bool, ordered bool, taken int8, blocked int8, holder int8)
 LANGUAGE plpgsql STABLE SET search_path FROM CURRENT SET jit = off AS $$
+DECLARE
+    v_spot int8;
+    v_count int4 := 0;
+    b pawl_bound;
+    x record;
 BEGIN
-    RETURN QUERY
-    SELECT x.scope::int8, n.text::text, CASE WHEN x.scope = 4 AND x.key <> ''
-            THEN convert_to((SELECT t.text FROM pawl_name t WHERE t.id = convert_from(x.key, 'UTF8')::int4), 'UTF8') ELSE x.key END,
-        x.key, coalesce(b.most, 0)::int8, coalesce(b.key = x.key, false), coalesce(b.ordered, false), c.taken, c.blocked,
-        coalesce((SELECT p.task_id FROM pawl_place p LEFT JOIN pawl_leased l ON l.id = p.task_id WHERE p.spot_id = s.id
-                  ORDER BY l.leased_us NULLS FIRST, p.number LIMIT 1), 0)
-    FROM (SELECT y.scope, y.name_id, y.key FROM pawl_bound y WHERE y.most > 0 UNION SELECT z.scope, z.name_id, z.key FROM pawl_spot z) x
-    JOIN pawl_name n ON n.id = x.name_id
-    LEFT JOIN pawl_spot s ON s.scope = x.scope AND s.name_id = x.name_id AND s.key = x.key
-    LEFT JOIN LATERAL (SELECT f.most, f.key, f.ordered FROM pawl_bound f WHERE f.scope = x.scope AND f.name_id = x.name_id
-                           AND (f.key = x.key OR (f.key = '' AND x.scope = 3)) AND f.most > 0 ORDER BY f.key DESC LIMIT 1) b ON true,
-    LATERAL (SELECT (SELECT count(*) FROM pawl_place p WHERE p.spot_id = s.id) AS taken,
-                    (SELECT count(*) FROM pawl_blocked k WHERE k.spot_id = s.id) AS blocked) c
-    WHERE (x.scope, n.text, x.key) > (p_scope, p_name COLLATE "C", p_key) AND (p_only_scope = 0 OR x.scope = p_only_scope)
-        AND (p_only_name IS NULL OR n.text = p_only_name)
-        AND (b.key = x.key OR c.taken > 0 OR c.blocked > 0) AND (NOT p_blocked OR c.blocked > 0)
-        AND (p_task = 0 OR s.id = (SELECT k.spot_id FROM pawl_blocked k WHERE k.task_id = p_task))
-        AND (p_only_key IS NULL OR CASE WHEN x.scope = 4 THEN EXISTS (
-                 SELECT FROM pawl_name t WHERE convert_to(t.id::text, 'UTF8') = x.key AND convert_to(t.text, 'UTF8') = p_only_key)
-             ELSE x.key = p_only_key END)
-    ORDER BY x.scope, n.text, x.key LIMIT p_limit;
+    FOR x IN
+        SELECT y.scope, y.name_id, y.key, n.text::text AS name, CASE WHEN y.scope = 4 AND y.key <> ''
+                THEN convert_to((SELECT t.text FROM pawl_name t WHERE t.id = convert_from(y.key, 'UTF8')::int4), 'UTF8') ELSE y.key END AS shown
+        FROM (SELECT f.scope, f.name_id, f.key FROM pawl_bound f WHERE f.most > 0 UNION SELECT s.scope, s.name_id, s.key FROM pawl_spot s) y
+        JOIN pawl_name n ON n.id = y.name_id
+        WHERE (y.scope, n.text, y.key) > (p_scope, p_name COLLATE "C", p_key) AND (p_only_scope = 0 OR y.scope = p_only_scope)
+            AND (p_only_name IS NULL OR n.text = p_only_name)
+            AND (p_task = 0 OR (y.scope, y.name_id, y.key) IN (
+                SELECT s.scope, s.name_id, s.key FROM pawl_blocked k JOIN pawl_spot s ON s.id = k.spot_id WHERE k.task_id = p_task))
+        ORDER BY y.scope, n.text, y.key
+    LOOP
+        CONTINUE WHEN x.shown <> p_only_key;
+        SELECT s.id INTO v_spot FROM pawl_spot s WHERE s.scope = x.scope AND s.name_id = x.name_id AND s.key = x.key;
+        taken := (SELECT count(*) FROM pawl_place p WHERE p.spot_id = v_spot);
+        blocked := (SELECT count(*) FROM pawl_blocked k WHERE k.spot_id = v_spot);
+        SELECT f.* INTO b FROM pawl_bound_for(x.scope, x.name_id, x.key) f WHERE f.key = x.key OR x.scope = 3;
+        own := coalesce(b.key = x.key, false);
+        CONTINUE WHEN (NOT own AND taken = 0 AND blocked = 0) OR (p_blocked AND blocked = 0);
+        scope := x.scope;
+        name := x.name;
+        key := x.shown;
+        stored := x.key;
+        most := coalesce(b.most, 0);
+        ordered := coalesce(b.ordered, false);
+        holder := coalesce((SELECT p.task_id FROM pawl_place p LEFT JOIN pawl_leased l ON l.id = p.task_id WHERE p.spot_id = v_spot
+                            ORDER BY l.leased_us NULLS FIRST, p.number LIMIT 1), 0);
+        RETURN NEXT;
+        v_count := v_count + 1;
+        EXIT WHEN v_count = p_limit;
+    END LOOP;
 END $$;
