@@ -82,7 +82,7 @@ typedef struct watch {
 
 /* ---- what a node was last told of others (news.c) ------------------------------------------------------------------------- */
 
-#define OTHERS_EVERY_US PAWL_SECOND /* as pawl_beat has it */
+#define OTHERS_EVERY_US (200 * PAWL_MILLISECOND) /* see pawl_beat */
 
 typedef struct others {
     int64_t node;             /* who was told; 0: nobody */

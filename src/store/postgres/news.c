@@ -27,8 +27,8 @@ static void read_cancel(const char *at, pawl_news *news)
     if ((at = pg_number_read(at, &l->id)) && pg_number_read(at, &l->fence)) news->cancels_count++;
 }
 
-/* Of others a claim that follows another tells nothing, within a second: then what is known is answered again, and that it is time for the
- * next look at them when that second is over. */
+/* Of others a claim that follows another tells nothing, within a fifth of a second: then what is known is answered again, and that it is
+ * time for the next look at them when that is over. */
 static void recall_others(pg_store *s, int64_t node, pawl_news *news)
 {
     pthread_mutex_lock(&s->lock);

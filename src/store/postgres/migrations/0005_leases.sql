@@ -18,7 +18,7 @@ CREATE VIEW pawl_heartbeat AS
 SELECT node, max(expires_us) AS expires_us, sum(renewal)::int8 AS renewal, sum(leases)::int8 AS leases, max(skew_us) AS skew_us
 FROM pawl_lane GROUP BY node;
 
--- true: others are to be looked at again, too, a second after the last time. The lane's now_us keeps when that was.
+-- true: others are to be looked at again, too, a fifth of a second after the last time. The lane's now_us keeps when that was.
 CREATE FUNCTION pawl_beat(p_node int4, p_lane int8, p_leases int8, p_expires int8, p_skew int8) RETURNS bool LANGUAGE plpgsql AS $$
 DECLARE
     v_row tid := pawl_lane_row(p_node, p_lane);
@@ -26,7 +26,7 @@ DECLARE
     v_seen int8;
 BEGIN
     UPDATE pawl_lane SET leases = leases + p_leases, renewal = renewal + 1, expires_us = p_expires, skew_us = coalesce(p_skew, skew_us),
-        now_us = CASE WHEN abs(v_now - now_us) < 1000000 THEN now_us ELSE v_now END, turn = pawl_turn()
+        now_us = CASE WHEN abs(v_now - now_us) < 200000 THEN now_us ELSE v_now END, turn = pawl_turn()
     WHERE ctid = v_row RETURNING now_us INTO v_seen;
     RETURN v_seen = v_now;
 END $$;
@@ -285,7 +285,7 @@ BEGIN
 END $$;
 
 -- A row of the answer is a task (want > 0), or the last one, which has only news: what pawl_news says (of others, while tasks are claimed
--- one after another, every second), and besides
+-- one after another, every fifth of a second), and besides
 --   N now_us        W want paused more next_due_us (0: none) fair        V want lane run_at_us (where to go on)        S: see pawl_slots_told
 --   U hints (tasks were unblocked)
 CREATE FUNCTION pawl_claim(p_clock int8[], p_wait_ms int4, p_until int8, p_node int4, p_seen bool, p_queue int4[], p_free int4[],
