@@ -97,7 +97,8 @@ bool places_table(const cli *c, const pawl_places *places)
         table_cell(&t, p->own ? PLAIN : DIM, "%.*s", (int)p->key.len, p->key.len ? p->key.data : "");
         if (turns && p->key.len == 0) table_cell(&t, PLAIN, "turns");
         else table_cell(&t, p->own ? PLAIN : DIM, "%d%s", p->most, p->ordered ? " in order" : "");
-        table_cell(&t, PLAIN, turns ? "" : "%lld", (long long)p->taken);
+        if (turns) table_cell(&t, PLAIN, "%s", "");
+        else table_cell(&t, PLAIN, "%lld", (long long)p->taken);
         table_cell(&t, p->blocked ? CYAN : DIM, "%s", turns ? "" : blocked);
         table_cell(&t, PLAIN, "%s", holder);
     }

@@ -16,7 +16,8 @@ static void target(const char *data, size_t size)
     http_request *r = calloc(1, sizeof *r);
     const char *why;
     const http_pair *pairs;
-    HOLDS(r && (r->target = strndup(data, size)));
+    HOLDS(r && (r->target = calloc(1, size + 1)));
+    memcpy(r->target, data, size);
     int status = target_parse(r, &why);
     HOLDS(status == 0 || status == 400);
     if (status == 0) {
