@@ -694,7 +694,7 @@ typedef struct pawl_info {
     pawl_bytes payload;   /* empty in lists */
     pawl_bytes rate_key;
     pawl_state state;
-    const char *display; /* state for people: scheduled, retrying, throttled, stale, running, or the state's name */
+    const char *display; /* state for people: scheduled, retrying, throttled, blocked, stale, running, or the state's name */
     int priority;
     int64_t created_us, run_at_us, started_us, finished_us;
     int attempt;      /* attempts so far, the running one included */
