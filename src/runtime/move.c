@@ -119,6 +119,29 @@ static pawl_status check_limits(mover *m, pawl_error *err)
         m->from_url, d->count, d->limits[0].type, m->to_url);
 }
 
+/* What does not go along is not left behind silently either. */
+static pawl_status check_left(mover *m, pawl_error *err)
+{
+    pawl_query places = {.kind = PAWL_QUERY_PLACES, .place_filter = &(pawl_place_filter){.limit = 1}};
+    pawl_query schedules = {.kind = PAWL_QUERY_SCHEDULES, .schedule_filter = &(pawl_schedule_filter){.limit = 1}};
+    pawl_status status = PAWL_OK;
+    arena_reset(m->counted);
+    if (m->from->type->places && !m->o->leave_limits) status = store_read(m->from, &places, m->counted, err);
+    if (!status && places.places && places.places->count > 0)
+        return err_set(err, PAWL_UNSUPPORTED,
+                       "cannot move the concurrency limits of \"%.150s\" (the first for \"%.60s\"): leave them behind with "
+                       "--leave-limits, and set them again at the new store",
+                       m->from_url, places.places->places[0].name);
+    if (!status && m->from->type->schedules && !m->o->leave_schedules) status = store_read(m->from, &schedules, m->counted, err);
+    if (!status && schedules.schedules_count > 0)
+        return err_set(
+            err, PAWL_UNSUPPORTED,
+            "cannot move the schedules of \"%.150s\" (the first is \"%.60s\"): leave them behind with --leave-schedules, "
+            "and register them again at the new store",
+            m->from_url, schedules.schedules[0].name);
+    return status;
+}
+
 static pawl_status copy_limits(mover *m, position *p, pawl_error *err)
 {
     if (limits_go(m)) return move_copy(m, p, rest(PAWL_PART_LIMITS), BUDGETS, err);
@@ -264,6 +287,7 @@ static pawl_status move(mover *m, pawl_error *err)
         return status ? status : report_of(m, err);
     }
     if (p.step < LIMITS) status = check_limits(m, err);
+    if (!status && !p.step) status = check_left(m, err);
     if (!status && !p.step) status = take_target(m, &p, err);
     if (!status) status = take_source(m, &p, &from, err);
     return status ? status : go(m, &p, err);

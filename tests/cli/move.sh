@@ -15,6 +15,18 @@ exits "memory cannot be moved" 2 pawl move --from memory: --to "$to"
 exits "--lost alone" 2 pawl move --from "$from" --to "$to" --lost
 rm -f "$dir"/to.db*
 
+# ---- what does not go along is not left behind silently
+left=sqlite:$dir/left.db
+at "$left" limits running t 1 >/dev/null
+at "$left" schedules add daily --type t --cron @daily >/dev/null
+exits "concurrency limits" 2 pawl move --from "$left" --to "sqlite:$dir/taken.db"
+like "say how" "$err" '"t".*--leave-limits'
+exits "schedules" 2 pawl move --from "$left" --to "sqlite:$dir/taken.db" --leave-limits
+like "say how" "$err" '"daily".*--leave-schedules'
+exits "nothing was closed" 0 at "$left" enqueue --type t
+exits "left behind when told so" 0 pawl move --from "$left" --to "sqlite:$dir/taken.db" --leave-limits --leave-schedules
+rm -f "$dir"/left.db* "$dir"/taken.db*
+
 # ---- a store with something of everything
 done_=$(at "$from" enqueue --type ok --payload '{"n":1}')
 bad=$(at "$from" enqueue --type bad --max-attempts 1)
