@@ -19,18 +19,7 @@ static int log_json(const cli *c, const pawl_acts *log)
     jsonw_object(&a.w);
     jsonw_key(&a.w, "acts");
     jsonw_array(&a.w);
-    for (size_t i = 0; i < log->count; i++) {
-        const pawl_act *act = &log->acts[i];
-        char id[PAWL_ID_TEXT] = "";
-        if (act->id) pawl_id_format(act->id, id);
-        jsonw_object(&a.w);
-        json_instant(&a.w, "at", act->at_us);
-        json_text(&a.w, "who", act->who);
-        json_text(&a.w, "action", act->action);
-        json_text(&a.w, "task", act->id ? id : NULL);
-        json_text(&a.w, "detail", act->detail);
-        jsonw_end_object(&a.w);
-    }
+    for (size_t i = 0; i < log->count; i++) act_json(&a.w, &log->acts[i]);
     jsonw_end_array(&a.w);
     if (log->next) json_number(&a.w, "next", log->next);
     jsonw_end_object(&a.w);

@@ -110,7 +110,7 @@ is "is a list" "$(json "$out" 'type(d["nodes"]).__name__')" list
 exits "operator log" 0 pawl log
 like "says who did what" "$out" ' retry '
 exits "operator log --json" 0 pawl log --json --limit 2
-is "is a page" "$(json "$out" '(len(d["acts"]), d["acts"][0]["action"], len(d["acts"][0]["task"]), d["next"] > 1)')" "(2, 'cancel', 13, True)"
+is "is a page" "$(json "$out" '(len(d["acts"]), d["acts"][0]["action"], len(d["acts"][0]["id"]), d["next"] > 1)')" "(2, 'cancel', 13, True)"
 exits "the next page" 0 pawl log --json --limit 1 --before "$(json "$out" 'd["next"]')"
 is "is another one" "$(json "$out" 'len(d["acts"])')" 1
 exits "backup" 0 pawl backup copy.db
