@@ -5,62 +5,9 @@
  */
 #include "store/budget.h"
 #include "store/postgres/read.h"
+#include "store/past_columns.h"
 #include <stdio.h>
 #include <stdlib.h>
-
-enum { /* columns of pawl_dump_tasks */
-       ID,
-       STATE,
-       TYPE,
-       QUEUE,
-       TENANT,
-       CREATED,
-       PRIORITY,
-       BORN,
-       LEVEL,
-       AUDIT,
-       MAX_ATTEMPTS,
-       TIMEOUT,
-       RETRY_OF,
-       KEY,
-       CONTENT_TYPE,
-       CREATED_BY,
-       TRACEPARENT,
-       HEADERS,
-       RATE_KEY,
-       PAYLOAD,
-       HOLDS,
-       CLASS,
-       STRIKES,
-       RUN_AT,
-       FENCE,
-       RUNS,
-       FAILURES,
-       INTERRUPTIONS,
-       RESCUES,
-       NODE,
-       LEASED,
-       STARTED,
-       CANCEL_ASKED,
-       PROGRESS,
-       PROGRESS_TEXT,
-       FINISHED,
-       RUN_US,
-       OUTCOME,
-       END_LEVEL,
-       FLAGS,
-       LOG_LINES,
-       CODE,
-       ERROR,
-       REASON,
-       RETRIED_AS,
-       RESULT_TYPE,
-       RESULT_REF,
-       RESULT,
-       RESOLVED,
-       RESOLVED_BY,
-       NOTE
-};
 
 static bool truth(const PGresult *a, int row, int column)
 {
