@@ -620,6 +620,7 @@ void engine_push(core *c)
     run_ready(c);
     claim_send(c);
     recur_send(c);
+    family_send(c);
     batch_send(c);
     lease_send(c); /* after batch_send, which tells whether a node and ids are needed */
     check_drained(c);

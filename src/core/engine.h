@@ -7,6 +7,7 @@
  *   run.c      one task from READY to settled: starts, outcomes, timeouts, progress
  *   throttle.c rate limits: slots, tasks parked until theirs
  *   recur.c    schedules: when the next one is due, and what becomes of it
+ *   family.c   parents, children and batches: who waits for what has ended is told
  *   lease.c    the node: registration, ids, renewals and its own deadline, reconciliation, rescue, retention
  */
 #ifndef CORE_ENGINE_H
@@ -231,6 +232,9 @@ struct core {
     int recur_tries;
     int64_t recur_lag_us;
 
+    /* Families. */
+    bool settle_wanted, settling;
+
     core_timer stop_timer;
     int64_t patience_us;
     bool asked_to_stop_runs;
@@ -344,6 +348,12 @@ void recur_changed(core *c);
 void recur_send(core *c);
 void recur_answered(core *c);
 void recur_stepped(core *c, core_request *r, pawl_op *op, int64_t store_now_us);
+
+/* family.c */
+void family_settle(core *c); /* there is somebody to be told */
+void family_send(core *c);
+void family_settled(core *c, const pawl_op *op);
+void family_changed(core *c, const pawl_batch *batch);
 
 /* lease.c */
 void lease_send(core *c);                     /* registration, ids, renewal, held, rescue, leaving */

@@ -31,12 +31,13 @@ static void init_pools(mem *m)
     pool_init(&m->keys, sizeof(mem_key));
     pool_init(&m->levels, sizeof(mem_level));
     mem_schedules_init(m);
+    mem_families_init(m);
 }
 
 static void init_maps(mem *m)
 {
     map *maps[] = {&m->live,   &m->queues,  &m->kinds,     &m->by_key,        &m->nodes, &m->receipts,
-                   &m->limits, &m->budgets, &m->followers, &m->by_occurrence, &m->open};
+                   &m->limits, &m->budgets, &m->followers, &m->by_occurrence, &m->open,  &m->kins};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_init(maps[i], &m->allocator);
 }
 
@@ -109,6 +110,7 @@ static void mem_free(mem *m)
     free_queues(m);
     mem_budgets_done(m);
     mem_schedules_done(m);
+    mem_families_done(m);
     map *maps[] = {&m->live, &m->queues, &m->kinds, &m->by_key, &m->nodes, &m->receipts};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_done(maps[i]);
     mem_pool *pools[] = {&m->tasks, &m->attempts, &m->rows, &m->keys, &m->levels};
@@ -391,6 +393,7 @@ const pawl_store_type store_memory_type = {
     .durable = false,
     .limits = true,
     .schedules = true,
+    .families = true,
     .lanes = 1,
     .open = memory_open,
     .close = memory_close,

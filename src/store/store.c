@@ -135,6 +135,7 @@ void store_wrap(pawl_store_type *type, const pawl_store_type *inner)
     type->durable = inner->durable;
     type->limits = inner->limits;
     type->schedules = inner->schedules;
+    type->families = inner->families;
     type->lanes = inner->lanes;
     type->open = inner->open;
     type->schema = inner->schema;

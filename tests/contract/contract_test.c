@@ -8,7 +8,7 @@
 static const contract_case *const lists[] = {
     insert_cases, key_cases,     holder_cases, spawn_cases, people_cases, receipt_cases, claim_cases,    news_cases,
     rescue_cases, suspect_cases, id_cases,     node_cases,  sweep_cases,  list_cases,    read_cases,     stats_cases,
-    audit_cases,  watch_cases,   memory_cases, fault_cases, move_cases,   rate_cases,    schedule_cases,
+    audit_cases,  watch_cases,   memory_cases, fault_cases, move_cases,   rate_cases,    schedule_cases, family_cases,
 };
 
 static const store_kind *kind;
@@ -23,8 +23,9 @@ static void run_case(void **state)
     assert_non_null(w);
     world_open(w, kind);
     bool rates = strncmp(c->name, "rate:", 5) == 0, schedules = strncmp(c->name, "schedule:", 9) == 0;
-    if ((rates && !w->a->type->limits) || (schedules && !w->a->type->schedules))
-        print_message("this store keeps no %s: not run\n", rates ? "rate limits" : "schedules");
+    bool families = strncmp(c->name, "parent:", 7) == 0 || strncmp(c->name, "batch:", 6) == 0;
+    if ((rates && !w->a->type->limits) || (schedules && !w->a->type->schedules) || (families && !w->a->type->families))
+        print_message("this store keeps no %s: not run\n", rates ? "rate limits" : schedules ? "schedules" : "families of tasks");
     else c->run(w);
     world_close(w);
     free(w);

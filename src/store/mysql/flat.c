@@ -33,12 +33,14 @@ static bool body_good(const pawl_body *b)
 static bool op_good(const pawl_op *op)
 {
     switch (op->kind) {
-    case PAWL_OP_INSERT: return body_good(op->u.insert.body);
+    case PAWL_OP_INSERT: return !op->u.insert.family && body_good(op->u.insert.body);
     case PAWL_OP_ACK: return short_good(op->by) && text_good(op->u.ack.note);
     case PAWL_OP_RESERVE:
     case PAWL_OP_LIMIT:
     case PAWL_OP_SCHEDULE:
-    case PAWL_OP_STEP: return false;
+    case PAWL_OP_STEP:
+    case PAWL_OP_BATCH:
+    case PAWL_OP_SETTLE: return false;
     case PAWL_OP_QUEUE: return short_good(op->by) && op->u.queue.queue && op->u.queue.queue[0] && name_good(op->u.queue.queue);
     default: return short_good(op->by);
     }
@@ -64,7 +66,9 @@ static size_t op_size(const pawl_op *op)
     case PAWL_OP_RESERVE:
     case PAWL_OP_LIMIT:
     case PAWL_OP_SCHEDULE:
-    case PAWL_OP_STEP: return false;
+    case PAWL_OP_STEP:
+    case PAWL_OP_BATCH:
+    case PAWL_OP_SETTLE: return false;
     default: return 0;
     }
 }

@@ -216,7 +216,9 @@ static bool apply_op(work *w, int at)
     case PAWL_OP_RESERVE:
     case PAWL_OP_LIMIT:
     case PAWL_OP_SCHEDULE:
-    case PAWL_OP_STEP: break; /* refused by flat.c */
+    case PAWL_OP_STEP:
+    case PAWL_OP_BATCH:
+    case PAWL_OP_SETTLE: break; /* refused by flat.c */
     }
     return true;
 }

@@ -55,7 +55,7 @@ static void forget_answers(pawl_op *op)
 static bool comes_or_goes(pawl_op_kind kind)
 {
     return kind == PAWL_OP_INSERT || kind == PAWL_OP_CANCEL || kind == PAWL_OP_RETRY || kind == PAWL_OP_ACK ||
-           kind == PAWL_OP_QUEUE || kind == PAWL_OP_SCHEDULE || kind == PAWL_OP_STEP;
+           kind == PAWL_OP_QUEUE || kind == PAWL_OP_SCHEDULE || kind == PAWL_OP_STEP || kind == PAWL_OP_BATCH;
 }
 
 void apply_op(tx *t, pawl_op *op)
@@ -78,6 +78,8 @@ void apply_op(tx *t, pawl_op *op)
     case PAWL_OP_LIMIT: apply_limit(t, op); break;
     case PAWL_OP_SCHEDULE: apply_schedule(t, op); break;
     case PAWL_OP_STEP: apply_step(t, op); break;
+    case PAWL_OP_BATCH: apply_batch(t, op); break;
+    case PAWL_OP_SETTLE: apply_settle(t, op); break;
     }
 }
 
@@ -90,6 +92,7 @@ static int apply_all(tx *t, pawl_batch *batch, pawl_arena *arena)
         apply_op(t, batch->ops[i]);
         if (t->c->rc) return i;
     }
+    settle_at_once(t);
     return -1;
 }
 
@@ -120,13 +123,15 @@ static pawl_status attempt(sqlite_store *s, pawl_batch *batch, pawl_arena *arena
     batch->store_now_us = t.now_us;
     batch->node_dead = batch->node != 0 && !t.alive;
     switch (receipt_find(&t, batch)) {
-    case SEEN_BEFORE: batch->schedules = true; return tx_abort(&t, what, err);
+    case SEEN_BEFORE: batch->schedules = batch->freed = batch->unsettled = true; return tx_abort(&t, what, err);
     case SEEN_ODD: return odd_receipt(&t, batch, err);
     case SEEN_NEW: break;
     }
     int failed = apply_all(&t, batch, arena);
     if (failed >= 0 && conn_refused(t.c)) *culprit = failed;
     batch->schedules = t.schedules;
+    batch->freed = t.freed;
+    batch->unsettled = t.unsettled;
     receipt_store(&t, batch);
     return t.c->rc ? tx_abort(&t, what, err) : tx_commit(&t, what, concerns_others(batch), err);
 }

@@ -75,12 +75,19 @@ typedef struct tx {
     pawl_id last_id;  /* the last id that the store drew itself; 0: not looked at yet */
     int gate;         /* pawl_gate_mode */
     bool id_drawn;
-    int limits;           /* 1: there are rate limits, -1: there are none, 0: not looked yet */
-    int64_t limit_type;   /* the type last asked about, */
-    bool limit_found;     /* and whether it is limited */
-    struct quota *quotas; /* read so far; see quota.c */
-    int occurrences;      /* 1: some task of a schedule is unfinished, -1: none is, 0: not looked yet */
-    bool schedules;       /* something of a schedule changed */
+    int limits;              /* 1: there are rate limits, -1: there are none, 0: not looked yet */
+    int64_t limit_type;      /* the type last asked about, */
+    bool limit_found;        /* and whether it is limited */
+    struct quota *quotas;    /* read so far; see quota.c */
+    int occurrences;         /* 1: some task of a schedule is unfinished, -1: none is, 0: not looked yet */
+    bool schedules;          /* something of a schedule changed */
+    int families, related;   /* as occurrences: somebody waits or a batch has not ended; anybody has relatives. See family.h */
+    bool unsettled, freed;   /* there is somebody to be told; a task waits no more */
+    pawl_id kin_id;          /* the task or batch last asked about, 0: none, */
+    pawl_state kin_state;    /* and its state */
+    const pawl_op *siblings; /* spawns before the one that is stored, of this task: */
+    int siblings_count;
+    pawl_id spawner;
 } tx;
 
 pawl_status tx_begin(sqlite_store *s, tx *t, const char *what, pawl_error *err); /* after OK: commit or abort follows */
@@ -172,6 +179,11 @@ void apply_reserve(tx *t, pawl_op *op);
 void apply_limit(tx *t, pawl_op *op);
 void apply_schedule(tx *t, pawl_op *op);
 void apply_step(tx *t, pawl_op *op);
+void apply_batch(tx *t, pawl_op *op);
+void apply_settle(tx *t, pawl_op *op);
+void settle_at_once(tx *t);                                   /* at the end of an apply */
+void family_ended(tx *t, const task_row *row, pawl_state to); /* part of end_put */
+bool family_unsettled(tx *t);
 void schedule_ended(tx *t, pawl_id task, pawl_state to, bool started); /* part of end_put */
 int64_t schedule_due(tx *t);                                           /* the earliest look_us; 0: none */
 void quota_flush(tx *t);                                               /* writes the quotas that changed; part of tx_flush */

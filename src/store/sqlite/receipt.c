@@ -76,6 +76,7 @@ static bool read_op(pawl_bytes *in, pawl_op *op, int64_t now_us)
     op->out_id = head & HAS_ID ? (pawl_id)id : is_own_id(op) ? op->id : 0;
     op->out_fence = (int64_t)fence;
     op->out_run_at_us = head & HAS_RUN_AT ? away(now_us, unzigzag(run_at)) : 0;
+    if (op->kind == PAWL_OP_SETTLE) op->u.settle.settled = 0;
     if (op->kind == PAWL_OP_LIMIT) op->u.limit.more = op->u.limit.move > 0; /* perhaps: it costs nothing to ask again */
     op->out_state = (pawl_state)state;
     if (op->kind == PAWL_OP_INSERT && (op->result == PAWL_OP_DONE || op->result == PAWL_OP_REPLACED)) {

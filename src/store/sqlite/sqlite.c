@@ -251,6 +251,7 @@ const pawl_store_type store_sqlite_type = {
     .durable = true,
     .limits = true,
     .schedules = true,
+    .families = true,
     .lanes = 1,
     .open = sqlite_open,
     .close = sqlite_close,

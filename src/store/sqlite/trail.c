@@ -115,7 +115,8 @@ static audit_kind kind_of_end(const pawl_info *info, const info_more *more)
 static void add_all(changes *c, const pawl_info *info, const info_more *more)
 {
     bool full = audit_wanted(more->level, AUDIT_CHANGE), born_leased = born_under_this_lease(info, more);
-    if (full && more->born == PAWL_PENDING) add(c, info->created_us, PAWL_STATE_NONE, PAWL_PENDING, 0, NULL, NULL);
+    if (full && (more->born == PAWL_PENDING || more->born == PAWL_WAITING))
+        add(c, info->created_us, PAWL_STATE_NONE, more->born, 0, NULL, NULL);
     add_stored(c, info->id);
     if (full && has_lease(info, more))
         add(c, more->leased_us, born_leased ? PAWL_STATE_NONE : PAWL_PENDING, PAWL_LEASED, info->fence, info->node_name, NULL);
