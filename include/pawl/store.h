@@ -270,7 +270,7 @@ typedef struct pawl_batch {
     int64_t store_now_us;
     bool node_dead; /* the node was declared dead: nothing was leased to it; the rest of the batch was applied */
     bool schedules; /* something of a schedule changed (always so, if the answer comes from a receipt): see pawl_news */
-    bool freed;     /* tasks that waited are PENDING now, */
+    bool freed;     /* tasks that no operation names changed: they wait no more, or have ended, */
     bool unsettled; /* or not all were told who wait for what has ended: SETTLE. Both as `schedules` */
 } pawl_batch;
 

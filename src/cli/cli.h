@@ -83,6 +83,12 @@ int cmd_tasks_why(cli *c);
 int cmd_tasks_wait(cli *c);
 int cmd_tasks_cancel(cli *c);
 int cmd_tasks_retry(cli *c);
+int cmd_tasks_tree(cli *c);
+int cmd_batches_list(cli *c);
+int cmd_batches_show(cli *c);
+int cmd_batches_open(cli *c);
+int cmd_batches_close(cli *c);
+int cmd_batches_cancel(cli *c);
 int cmd_queues_list(cli *c);
 int cmd_queues_pause(cli *c);
 int cmd_queues_resume(cli *c);
@@ -116,6 +122,6 @@ int cmd_help(cli *c);
 extern const opt enqueue_opts[], list_opts[], show_opts[], wait_opts[], cancel_opts[], by_opts[], dead_list_opts[],
     dead_retry_opts[], dead_ack_opts[], stats_opts[], nodes_opts[], work_opts[], bench_opts[], demo_opts[], migrate_up_opts[],
     migrate_sql_opts[], cron_next_opts[], move_opts[], export_opts[], import_opts[], limits_list_opts[], limits_set_opts[],
-    limits_key_opts[];
+    limits_key_opts[], tree_opts[], batches_list_opts[], batches_open_opts[], batches_by_opts[];
 
 #endif

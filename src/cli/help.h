@@ -19,6 +19,7 @@ extern const char help_enqueue[], help_list[], help_show[], help_why[], help_wai
     help_pause[], help_resume[], help_dead_list[], help_dead_retry[], help_dead_ack[], help_work[], help_stats[], help_nodes[],
     help_backup[], help_move[], help_export[], help_import[], help_bench[], help_demo[], help_migrate_status[], help_migrate_up[],
     help_migrate_sql[], help_doctor[], help_completion[], help_cron_next[], help_cron_zones[], help_limits_list[],
-    help_limits_set[], help_limits_drop[], help_limits_pause[], help_limits_resume[];
+    help_limits_set[], help_limits_drop[], help_limits_pause[], help_limits_resume[], help_tree[], help_batches_list[],
+    help_batches_show[], help_batches_open[], help_batches_close[], help_batches_cancel[];
 
 #endif

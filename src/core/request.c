@@ -29,8 +29,6 @@ void core_request_free(core *c, core_request *r)
     if (!r) return;
     for (int i = 0; i < r->count; i++) {
         if (r->ops[i].kind == PAWL_OP_INSERT) pawl_body_free(c->allocator, r->ops[i].u.insert.body);
-        if (r->ops[i].kind == PAWL_OP_INSERT) alloc_free(c->allocator, (void *)r->ops[i].u.insert.family);
-        if (r->ops[i].kind == PAWL_OP_BATCH) alloc_free(c->allocator, (void *)r->ops[i].u.batch);
         const pawl_step *step = step_of(&r->ops[i]);
         for (int k = 0; step && k < step->tasks_count; k++) pawl_body_free(c->allocator, step->tasks[k].u.insert.body);
     }

@@ -58,6 +58,9 @@ void pawl_stats_free(pawl_stats *stats) { take_back(stats); }
 void pawl_nodes_free(pawl_nodes *nodes) { take_back(nodes); }
 void pawl_limits_free(pawl_limits *limits) { take_back(limits); }
 void pawl_schedule_info_free(pawl_schedule_info *info) { take_back(info); }
+void pawl_batch_info_free(pawl_batch_info *info) { take_back(info); }
+void pawl_batches_free(pawl_batches *batches) { take_back(batches); }
+void pawl_relatives_free(pawl_relatives *relatives) { take_back(relatives); }
 void pawl_schedules_free(pawl_schedules *schedules) { take_back(schedules); }
 
 pawl_status look_read(runtime *rt, pawl_query *query, pawl_arena *arena, pawl_error *err)

@@ -72,6 +72,15 @@ bool ticket_keep_bytes(ticket *t, pawl_bytes bytes, const char **kept)
     return true;
 }
 
+void *ticket_keep_room(ticket *t, size_t size)
+{
+    struct kept_text *k = alloc_new(&t->rt->allocator, sizeof *k + size);
+    if (!k) return NULL;
+    k->next = t->texts;
+    t->texts = k;
+    return k->text;
+}
+
 bool ticket_keep(ticket *t, const char *text, const char **kept)
 {
     *kept = NULL;

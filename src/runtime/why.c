@@ -8,9 +8,10 @@ typedef struct facts {
     const pawl_info *info;
     const pawl_queue_info *queue; /* NULL: nothing is known of it */
     const pawl_nodes *nodes;
-    const char **types;           /* of each node */
-    const pawl_limit_info *limit; /* of its rate key; NULL: none */
-    core_task_state held;         /* by this engine; 0: not */
+    const char **types;            /* of each node */
+    const pawl_limit_info *limit;  /* of its rate key; NULL: none */
+    const pawl_relatives *parents; /* that a waiting task waits for; NULL: it does not wait */
+    core_task_state held;          /* by this engine; 0: not */
     int64_t now_us;
     const char *closed; /* the store's gate is shut; NULL: it is not */
     pawl_why_answer *answer;
@@ -85,11 +86,36 @@ static bool leased(facts *f)
     return is(f, is_long ? "long_running" : "running", 0);
 }
 
+static const char *parent_state(const pawl_relative *parent)
+{
+    if (!parent->batch) return pawl_state_name(parent->state);
+    return parent->state == PAWL_PENDING ? "not closed yet" : parent->state == PAWL_WAITING ? "not finished" : "finished";
+}
+
 static bool waiting(facts *f)
 {
     if (f->info->state != PAWL_WAITING) return false;
-    SAY(f, "It waits for its parents to end.");
-    return is(f, "waiting", 0);
+    const pawl_relatives *r = f->parents;
+    char first[PAWL_ID_TEXT] = "";
+    size_t held = 0;
+    for (size_t i = 0; r && i < r->count; i++) held += r->relatives[i].held;
+    if (!r || r->count == 0) {
+        SAY(f, "Its parents have ended: it will be due at any moment.");
+        return is(f, "waiting", 0);
+    }
+    const pawl_relative *one = r->relatives;
+    for (size_t i = 0; i < r->count && held > 0 && !one->held; i++) one = &r->relatives[i];
+    pawl_id_format(one->id, first);
+    if (held > 0)
+        SAY(f, "It is held: its parent %s %s (%.100s) %s. Retry that, or cancel this.", one->batch ? "batch" : "task", first,
+            one->type ? one->type : "?", pawl_state_name(one->state));
+    else if (r->count == 1)
+        SAY(f, "It waits for its parent %s %s (%.100s), which is %s.", one->batch ? "batch" : "task", first,
+            one->type ? one->type : "?", parent_state(one));
+    else
+        SAY(f, "It waits for %zu%s parents, the first of them %s %s (%.100s), which is %s.", r->count, r->next ? " or more" : "",
+            one->batch ? "batch" : "task", first, one->type ? one->type : "?", parent_state(one));
+    return is(f, held > 0 ? "held" : "waiting", 0);
 }
 
 static bool moved(facts *f)
@@ -189,6 +215,7 @@ pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_e
     pawl_info *info = NULL;
     pawl_stats *stats = NULL;
     pawl_limits *limits = NULL;
+    pawl_relatives *parents = NULL;
     pawl_query nodes = {.kind = PAWL_QUERY_NODES};
     pawl_arena *arena = arena_new(&rt->allocator, 0);
     pawl_why_answer text = {0};
@@ -197,6 +224,9 @@ pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_e
     if (!status) status = look_read(rt, &nodes, arena, err);
     if (!status && info->rate_key.len > 0 && rt->store->type->limits)
         status = limits_get(rt, &(pawl_limit_filter){.type = info->type, .key = info->rate_key, .limit = 1}, &limits, err);
+    if (!status && info->state == PAWL_WAITING && rt->store->type->families)
+        status = family_relatives(
+            rt, &(pawl_relatives_query){.of = id, .relation = PAWL_PARENTS, .limit = 100, .waited_for = true}, &parents, err);
     if (!status) {
         explain(&(facts){.rt = rt,
                          .info = info,
@@ -204,6 +234,7 @@ pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_e
                          .nodes = nodes.nodes,
                          .types = nodes.node_types,
                          .limit = limits && limits->count > 0 ? limits->limits : NULL,
+                         .parents = parents,
                          .held = held_here(rt, id),
                          .now_us = stats->now_us,
                          .closed = stats->closed,
@@ -213,6 +244,7 @@ pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_e
     pawl_info_free(info);
     pawl_stats_free(stats);
     pawl_limits_free(limits);
+    pawl_relatives_free(parents);
     arena_free(arena);
     return status;
 }

@@ -268,7 +268,7 @@ struct mem {
     mem_pool kin_pool, edges;
     map kins;
     list unsettled, batches;      /* of families; see memory_family.c */
-    bool freed;                   /* by the call under way: a task that waited */
+    bool freed;                   /* by the call under way: a task changed that no operation names */
     mem_level *latest;            /* the level asked for last */
     body_moves moves;             /* of one call: none between calls */
     const pawl_body *latest_body; /* while a batch is prepared: the body it was asked for */

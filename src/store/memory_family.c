@@ -219,6 +219,7 @@ static void end_orphan(mem *m, mem_kin *child, pawl_state parent, int64_t now_us
     mem_task *t = child->task;
     t->ending = &mem_orphans[parent == PAWL_CANCELLED];
     mem_move(m, t, TASK_PARENT_POLICY, &(mem_note){.now_us = now_us, .detail = t->ending->reason});
+    m->freed = true;
 }
 
 static void tell_child(mem *m, mem_kin *k, mem_edge *e, int64_t now_us)
@@ -283,6 +284,7 @@ static int cancel_members(mem *m, mem_kin *k, int most, int64_t now_us)
         mem_kin *member = container_of(node, mem_kin, member);
         list_append(&k->batch->told, node);
         count++;
+        m->freed = true;
         if (member->batch) cancel_it(m, member, now_us);
         else if (member->task && mem_live(member->task)) mem_cancel(m, member->task, &(mem_note){.now_us = now_us});
     }

@@ -82,7 +82,7 @@ typedef struct tx {
     int occurrences;         /* 1: some task of a schedule is unfinished, -1: none is, 0: not looked yet */
     bool schedules;          /* something of a schedule changed */
     int families, related;   /* as occurrences: somebody waits or a batch has not ended; anybody has relatives. See family.h */
-    bool unsettled, freed;   /* there is somebody to be told; a task waits no more */
+    bool unsettled, freed;   /* there is somebody to be told; a task that no operation names changed */
     pawl_id kin_id;          /* the task or batch last asked about, 0: none, */
     pawl_state kin_state;    /* and its state */
     const pawl_op *siblings; /* spawns before the one that is stored, of this task: */

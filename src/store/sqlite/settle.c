@@ -137,6 +137,7 @@ static void end_orphan(tx *t, pawl_id child, pawl_state parent)
     if (audit_wanted(row.level, AUDIT_CHANGE)) audit_put(t, &row, end.to, end.reason);
     live_drop(t, &row);
     end_put(t, &row, &end);
+    t->freed = true;
 }
 
 static void tell_child(tx *t, const work *w, pawl_id child)
@@ -210,6 +211,7 @@ static void cancel_member(tx *t, pawl_id id)
     }
     pawl_op op = {.kind = PAWL_OP_CANCEL, .id = id, .audit = (pawl_audit)row.level};
     apply_cancel(t, &op);
+    t->freed = true;
 }
 
 static int tell_members(tx *t, const work *w, int most)
