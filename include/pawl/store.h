@@ -748,7 +748,7 @@ typedef enum pawl_query_kind {
     /* Only of stores that have families: */
     PAWL_QUERY_RELATIVES, /* relatives -> its answers */
     PAWL_QUERY_BATCH,     /* id, or name if id is 0 -> batches[0], or PAWL_NOT_FOUND */
-    PAWL_QUERY_BATCHES,   /* batch_filter -> batches, newest first; `id` is the last one seen, 0: none */
+    PAWL_QUERY_BATCHES,   /* batch_filter -> batches, the greatest id first; `id` is the last one seen, 0: none */
     /* Only of stores that have set_gate and load: */
     PAWL_QUERY_GATE, /* -> gate */
     PAWL_QUERY_DUMP  /* dump -> its answers. Bounded by its limits, not in time */

@@ -173,6 +173,16 @@ static int enqueue_one(cli *c)
     return code;
 }
 
+static int enqueue_many(cli *c)
+{
+    pawl_error err;
+    int code = 0;
+    pawl *p = o.batch ? cli_open_reading(c, &code) : NULL;
+    if (p && find_batch(p, &err)) code = cli_fail(c, &err);
+    if (p) pawl_close(p);
+    return code ? code : enqueue_bulk(c, &o.task, o.bulk);
+}
+
 int cmd_enqueue(cli *c)
 {
     bool from_stdin = c->args_count == 1;
@@ -189,10 +199,8 @@ int cmd_enqueue(cli *c)
     if (o.audit) pawl_audit_parse(o.audit, &o.task.audit);
     int code;
     if (!read_parents(c, &code)) return code;
-    if (o.bulk && (o.batch || o.parents.count))
-        return cli_usage(c, "--parent and --batch belong to one task: they cannot be given with --bulk");
     if (!o.bulk && !o.task.type) return cli_usage(c, "--type is missing: it routes the task to its handler");
     if (o.bulk && (o.task.id || o.task.key))
         return cli_usage(c, "--id and --key belong to one task: put them into the lines of --bulk");
-    return o.bulk ? enqueue_bulk(c, &o.task, o.bulk) : enqueue_one(c);
+    return o.bulk ? enqueue_many(c) : enqueue_one(c);
 }

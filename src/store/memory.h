@@ -269,6 +269,7 @@ struct mem {
     map kins;
     list unsettled, batches;      /* of families; see memory_family.c */
     bool freed;                   /* by the call under way: a task changed that no operation names */
+    bool stirred;                 /* likewise: somebody is to be told */
     mem_level *latest;            /* the level asked for last */
     body_moves moves;             /* of one call: none between calls */
     const pawl_body *latest_body; /* while a batch is prepared: the body it was asked for */
@@ -479,6 +480,7 @@ pawl_status mem_schedules_read(const mem *m, pawl_query *query, int64_t now_us, 
 /* memory_family.c; the rest is in memory_family.h */
 void mem_families_init(mem *m);
 void mem_families_done(mem *m);
+void mem_family_born(const mem *m, mem_task *t);
 void mem_family_ended(mem *m, const mem_task *t);
 void mem_family_forget(mem *m, mem_task *t);
 mem_batch *mem_batch_new(mem *m, const char *name); /* NULL: no memory */

@@ -609,9 +609,9 @@ static pawl_status apply(mem_handle *h, pawl_batch *batch, pawl_arena *arena, pa
         return mem_no_memory(err);
     }
     batch->store_now_us = c.now_us;
-    m->schedules_changed = m->freed = false;
+    m->schedules_changed = m->freed = m->stirred = false;
     commit(&c, preps);
-    if (!list_empty(&m->unsettled)) mem_settle(m, PAWL_SETTLE_AT_ONCE, c.now_us);
+    if (m->stirred) mem_settle(m, PAWL_SETTLE_AT_ONCE, c.now_us);
     batch->schedules = m->schedules_changed;
     batch->freed = m->freed;
     batch->unsettled = !list_empty(&m->unsettled);

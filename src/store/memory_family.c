@@ -45,6 +45,15 @@ static mem_kin *kin_make(mem *m, pawl_id id)
     return k;
 }
 
+/* The id of one that was swept, but has children, is used again. */
+void mem_family_born(const mem *m, mem_task *t)
+{
+    mem_kin *k = mem_kin_find(m, t->id);
+    if (!k || k->batch) return;
+    k->task = t;
+    k->ended = 0;
+}
+
 static void kin_drop(mem *m, mem_kin *k)
 {
     if (k->task || k->batch || !list_empty(&k->untold) || !list_empty(&k->told)) return;
@@ -54,10 +63,15 @@ static void kin_drop(mem *m, mem_kin *k)
     pool_put(&m->kin_pool, k);
 }
 
+/* Told in the order of their ids, as by other stores; what ends later is mostly younger. */
 static void todo(mem *m, mem_kin *k, unsigned what)
 {
+    list *before = &m->unsettled;
     k->todo |= what;
-    if (!list_linked(&k->work)) list_append(&m->unsettled, &k->work);
+    m->stirred = true;
+    if (list_linked(&k->work)) return;
+    while (before->prev != &m->unsettled && container_of(before->prev, mem_kin, work)->id > k->id) before = before->prev;
+    list_insert_before(before, &k->work);
 }
 
 /* ---- a new task ------------------------------------------------------------------------------------------------------ */
@@ -363,7 +377,9 @@ static pawl_op_result open_batch(mem *m, pawl_op *op, mem_batch **made, int64_t 
     k->batch->info.id = k->id;
     k->batch->info.within = put->within;
     k->batch->info.created_us = now_us;
-    list_append(&m->batches, &k->batch->link);
+    list *before = &m->batches; /* by id */
+    while (before->prev != &m->batches && container_of(before->prev, mem_batch, link)->info.id > k->id) before = before->prev;
+    list_insert_before(before, &k->batch->link);
     if (within) join(within, k);
     return PAWL_OP_DONE;
 }
@@ -411,6 +427,7 @@ void mem_family_forget(mem *m, mem_task *t)
     k->ended = t->state;
     k->task = NULL;
     if (!list_empty(&k->untold) || !list_empty(&k->told)) {
+        if (!mem_ending_lent(k->kept)) alloc_free(&m->allocator, k->kept);
         k->kept = t->ending;
         t->ending = NULL;
     }

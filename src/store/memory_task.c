@@ -100,6 +100,7 @@ mem_task *mem_create(mem *m, pawl_id id, pawl_body *body, mem_level *level, pawl
     tree_insert(&m->all, &t->by_id);
     map_put(&m->live, &t->live, (uint64_t)id);
     mem_take_key(m, t);
+    if (m->kins.count > 0) mem_family_born(m, t);
     m->minute->dispatched++;
     return t;
 }

@@ -210,54 +210,103 @@ static pawl_outcome hold_on(pawl_run *run, void *ctx)
     return pawl_ok();
 }
 
-/* More children than one commit tells, and one who waits for the last of them. */
+static int size_of(const char *name, int usual)
+{
+    const char *text = getenv(name);
+    return text ? atoi(text) : usual;
+}
+
+static int wide(void) { return size_of("PAWL_FAMILY_WIDE", 1500); }
+static int deep(void) { return size_of("PAWL_FAMILY_DEEP", 1200); }
+
+static void await_long(world *w, pawl_id id, pawl_state wanted)
+{
+    pawl_state state = PAWL_STATE_NONE;
+    ok(pawl_wait(w->p, id, 20 * PATIENCE, &state, &w->err));
+    assert_int_equal(state, wanted);
+}
+
+static void start(world *w, gate *g)
+{
+    const pawl_handler all[] = {{.type = "parent", .run = hold_on, .ctx = g}, {.type = "t", .run = succeed}};
+    world_start(w, all, 2, (pawl_options){.workers = 2, .capacity = 2 * wide() + 2 * deep()});
+}
+
+/* Many children of one parent, members of one batch. */
+static void send_children(world *w, pawl_id parent, pawl_id batch, int count)
+{
+    pawl_task *tasks = calloc(PAWL_BULK_MAX, sizeof *tasks);
+    for (int i = 0; i < PAWL_BULK_MAX; i++)
+        tasks[i] = (pawl_task){.type = "t", .parents = &parent, .parents_count = 1, .batch = batch};
+    for (int left = count; left > 0; left -= PAWL_BULK_MAX)
+        ok(pawl_dispatch_bulk(w->p, tasks, (size_t)(left < PAWL_BULK_MAX ? left : PAWL_BULK_MAX), NULL, &w->err));
+    free(tasks);
+}
+
+/* More children than one commit tells, and one who waits for the last of them. Others are not kept waiting meanwhile. */
 static void many_children_run(void **state)
 {
     world *w = *state;
     gate g = GATE;
-    enum { CHILDREN = 1500 };
-    const pawl_handler all[] = {{.type = "parent", .run = hold_on, .ctx = &g}, {.type = "t", .run = succeed}};
-    world_start(w, all, 2, (pawl_options){.workers = 2, .capacity = 5000});
+    start(w, &g);
     pawl_id parent = send(w, (pawl_task){.type = "parent"}), batch;
     ok(pawl_open_batch(w->p, NULL, &batch, &w->err));
-    pawl_task *tasks = calloc(CHILDREN, sizeof *tasks);
-    pawl_receipt *receipts = calloc(CHILDREN, sizeof *receipts);
-    for (int i = 0; i < CHILDREN; i++)
-        tasks[i] = (pawl_task){.type = "t", .parents = &parent, .parents_count = 1, .batch = batch};
-    ok(pawl_dispatch_bulk(w->p, tasks, CHILDREN, receipts, &w->err));
+    send_children(w, parent, batch, wide());
     ok(pawl_close_batch(w->p, batch, NULL, &w->err));
     pawl_id last = send(w, (pawl_task){.type = "t", .parents = &batch, .parents_count = 1});
     gate_open(&g);
-    await(w, last, PAWL_SUCCEEDED);
+    await(w, send(w, (pawl_task){.type = "t", .priority = -1}), PAWL_SUCCEEDED);
+    await_long(w, last, PAWL_SUCCEEDED);
     pawl_batch_info *info;
     ok(pawl_get_batch(w->p, batch, NULL, &info, &w->err));
-    assert_int_equal(info->succeeded, CHILDREN);
+    assert_int_equal(info->succeeded, wide());
     pawl_batch_info_free(info);
+}
+
+/* A chain that begins with `first`; its last task. */
+static pawl_id send_chain(world *w, pawl_id first, int count)
+{
+    pawl_task *tasks = calloc((size_t)count, sizeof *tasks);
+    pawl_id *parents = calloc((size_t)count, sizeof *parents);
+    pawl_receipt *receipts = calloc((size_t)count, sizeof *receipts);
+    for (int i = 0; i < count; i++) {
+        parents[i] = i ? PAWL_NTH(i - 1) : first;
+        tasks[i] = (pawl_task){.type = "t", .parents = &parents[i], .parents_count = 1};
+    }
+    ok(pawl_dispatch_bulk(w->p, tasks, (size_t)count, receipts, &w->err));
+    pawl_id last = receipts[count - 1].id;
     free(tasks);
+    free(parents);
     free(receipts);
+    return last;
+}
+
+static void a_deep_chain_runs(void **state)
+{
+    world *w = *state;
+    gate g = GATE;
+    start(w, &g);
+    pawl_id last = send_chain(w, send(w, (pawl_task){.type = "parent"}), deep() < PAWL_BULK_MAX ? deep() / 4 : PAWL_BULK_MAX);
+    gate_open(&g);
+    await_long(w, last, PAWL_SUCCEEDED);
 }
 
 /* Children that are cancelled by steps: whoever waits for one of them is told. */
 static void cancel_cascades(void **state)
 {
     world *w = *state;
-    const pawl_handler all[] = {{.type = "t", .run = succeed}};
-    world_start(w, all, 1, (pawl_options){.workers = 1, .capacity = 5000});
-    pawl_id first = send(w, (pawl_task){.type = "t", .delay_us = PAWL_HOUR});
-    enum { DEPTH = 1200 };
-    pawl_task *tasks = calloc(DEPTH, sizeof *tasks);
-    pawl_id *parents = calloc(DEPTH, sizeof *parents);
-    pawl_receipt *receipts = calloc(DEPTH, sizeof *receipts);
-    for (int i = 0; i < DEPTH; i++) {
-        parents[i] = i ? PAWL_NTH(i - 1) : first;
-        tasks[i] = (pawl_task){.type = "t", .parents = &parents[i], .parents_count = 1};
-    }
-    ok(pawl_dispatch_bulk(w->p, tasks, DEPTH, receipts, &w->err));
+    gate g = GATE;
+    start(w, &g);
+    pawl_id first = send(w, (pawl_task){.type = "t", .delay_us = PAWL_HOUR}), batch;
+    pawl_id last = send_chain(w, first, deep());
     ok(pawl_cancel(w->p, first, NULL, &w->err));
-    await(w, receipts[DEPTH - 1].id, PAWL_CANCELLED);
-    free(tasks);
-    free(parents);
-    free(receipts);
+    await_long(w, last, PAWL_CANCELLED);
+    ok(pawl_open_batch(w->p, NULL, &batch, &w->err));
+    first = send(w, (pawl_task){.type = "t", .delay_us = PAWL_HOUR});
+    pawl_id after = send(w, (pawl_task){.type = "t", .parents = &batch, .parents_count = 1, .if_failed = PAWL_IF_FAILED_RUN});
+    send_children(w, first, batch, wide());
+    ok(pawl_cancel_batch(w->p, batch, NULL, &w->err));
+    await_long(w, after, PAWL_SUCCEEDED);
 }
 
 int main(int argc, char **argv)
@@ -265,7 +314,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(a_chain_and_its_results), TEST(a_graph_in_one_call),  TEST(policies),
         TEST(spawned_fan_in),          TEST(callbacks_of_a_batch), TEST(refusals),
-        TEST(many_children_run),       TEST(cancel_cascades),
+        TEST(many_children_run),       TEST(a_deep_chain_runs),    TEST(cancel_cascades),
     };
     return RUN_TESTS("family", tests);
 }

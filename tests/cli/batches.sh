@@ -19,11 +19,11 @@ is "who they are" "$(json "$out" '[p["id"] for p in d["parents"]]')" "['$parent'
 exits "a parent that is none" 3 pawl enqueue --type x --parent 0000000000001
 like "says so" "$err" 'there is no task or batch 0000000000001'
 exits "no id" 2 pawl enqueue --type x --parent mum
-exits "with --bulk" 2 pawl enqueue --bulk - --parent "$parent"
 
 exits "open" 0 pawl batches open import --on-finished report --payload '{"n":1}' --queue later
 batch=$out
-for n in 1 2; do pawl enqueue --type row --payload "$n" --batch import >/dev/null; done
+printf '{"payload":1}\n{"payload":2}\n' >rows
+exits "many" 0 pawl enqueue --type row --bulk rows --batch import --parent "$parent"
 exits "one by its id" 0 pawl enqueue --type row --batch "$batch"
 exits "show" 0 pawl batches show import --json
 is "counts" "$(json "$out" '(d["id"], d["state"], d["total"], d["unfinished"])')" "('$batch', 'open', 3, 3)"

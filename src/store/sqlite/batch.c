@@ -200,9 +200,12 @@ static int sweep_state(tx *t, pawl_state state, int64_t keep_us, int most)
         query_run(&q);
         removed += sqlite3_changes(t->c->db) + 1;
         if (removed > most) break; /* the rest of its members in the next step */
-        q = query_on(t->c, SQL_batch_drop);
-        put_int(&q, ids[i]);
-        query_run(&q);
+        static const sql_name drops[] = {SQL_kept_batch, SQL_member_drop, SQL_batch_drop};
+        for (int k = 0; k < 3; k++) {
+            q = query_on(t->c, drops[k]);
+            put_int(&q, ids[i]);
+            query_run(&q);
+        }
     }
     return removed;
 }

@@ -63,6 +63,10 @@ INSERT OR REPLACE INTO pawl_kept (id, state, error, result_type, result_ref, res
 SELECT id, state, error, result_type, result_ref, result FROM pawl_done WHERE id = ?1
 UNION ALL SELECT id, state, error, result_type, result_ref, result FROM pawl_failed WHERE id = ?1;
 
+-- name: kept_batch
+INSERT OR REPLACE INTO pawl_kept (id, state)
+SELECT id, state FROM pawl_batch WHERE id = ?1 AND EXISTS (SELECT 1 FROM pawl_edge WHERE parent_id = ?1);
+
 -- name: kept_drop
 DELETE FROM pawl_kept WHERE id IN (SELECT parent_id FROM pawl_edge e WHERE child_id = ?1
     AND NOT EXISTS (SELECT 1 FROM pawl_edge o WHERE o.parent_id = e.parent_id AND o.child_id <> ?1));

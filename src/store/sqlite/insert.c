@@ -273,6 +273,11 @@ static void create(tx *t, pawl_op *op, int64_t tenant_id, pawl_id before)
     taken slot;
     kinship k = {.result = PAWL_OP_DONE};
     if (op->u.insert.family) {
+        task_row taken;
+        if (op->id && find_stored(t, id, &taken)) {
+            id_taken(op, &taken);
+            return;
+        }
         k = family_judge(t, op);
         op->result = k.result;
         op->out_id = k.result == PAWL_OP_NOT_FOUND || k.result == PAWL_OP_CONFLICT ? k.id : 0;

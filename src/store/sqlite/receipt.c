@@ -61,8 +61,9 @@ static bool read_number(pawl_bytes *in, bool there, uint64_t *value)
 
 static bool is_own_id(const pawl_op *op)
 {
-    return op->kind == PAWL_OP_INSERT && op->result != PAWL_OP_COLLISION && op->result != PAWL_OP_FULL &&
-           op->result != PAWL_OP_REFUSED;
+    if (op->result == PAWL_OP_COLLISION || op->result == PAWL_OP_FULL || op->result == PAWL_OP_REFUSED) return false;
+    if (op->kind == PAWL_OP_BATCH) return true;
+    return op->kind == PAWL_OP_INSERT && op->result != PAWL_OP_NOT_FOUND && op->result != PAWL_OP_CONFLICT;
 }
 
 static bool read_op(pawl_bytes *in, pawl_op *op, int64_t now_us)
