@@ -35,8 +35,9 @@ typedef enum timer_kind {
     TIMER_CALL,     /* registration, ids or leaving may be tried again */
     TIMER_RESCUE,   /* a rescue of unknown outcome must have happened by now, if at all */
     TIMER_SWEEP,
-    TIMER_RECUR, /* a schedule is due */
-    TIMER_STOP   /* grace, then patience */
+    TIMER_RECUR,  /* a schedule is due */
+    TIMER_SETTLE, /* there was no memory to go on telling */
+    TIMER_STOP    /* grace, then patience */
 } timer_kind;
 
 typedef enum request_place { REQUEST_NEW, REQUEST_GATHERED, REQUEST_PARKED, REQUEST_FLYING, REQUEST_GONE } request_place;
@@ -234,6 +235,7 @@ struct core {
 
     /* Families. */
     bool settle_wanted, settling;
+    core_timer settle_timer;
 
     core_timer stop_timer;
     int64_t patience_us;
@@ -352,7 +354,7 @@ void recur_stepped(core *c, core_request *r, pawl_op *op, int64_t store_now_us);
 /* family.c */
 void family_settle(core *c); /* there is somebody to be told */
 void family_send(core *c);
-void family_settled(core *c, const pawl_op *op);
+void family_settled(core *c);
 void family_changed(core *c, const pawl_batch *batch);
 
 /* lease.c */

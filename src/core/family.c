@@ -7,6 +7,7 @@
 #include "core/engine.h"
 
 #define STEP_MOST 500
+#define AGAIN_US PAWL_SECOND /* after a want of memory */
 
 void family_settle(core *c) { c->settle_wanted = !CANARY(SETTLE_FORGOTTEN); }
 
@@ -15,11 +16,13 @@ void family_send(core *c)
     bool can = (c->node || c->config.one_shot) && !c->closed && c->mode < MODE_STOPPING;
     if (!c->settle_wanted || c->settling || !can) return;
     core_request *r = core_request_new(c, 1);
-    if (!r) return; /* with the next input */
-    r->ops[0].kind = PAWL_OP_SETTLE;
-    r->ops[0].u.settle.limit = STEP_MOST;
-    if (!request_prepare(c, r)) {
+    if (r) {
+        r->ops[0].kind = PAWL_OP_SETTLE;
+        r->ops[0].u.settle.limit = STEP_MOST;
+    }
+    if (!r || !request_prepare(c, r)) {
         core_request_free(c, r);
+        engine_timer(c, &c->settle_timer, c->now.mono_us + AGAIN_US);
         return;
     }
     r->own = true;
@@ -29,15 +32,14 @@ void family_send(core *c)
     request_gather(c, r);
 }
 
-void family_settled(core *c, const pawl_op *op)
-{
-    c->settling = false;
-    if (op->u.settle.settled > 0) request_unpark(c, -1); /* what was cancelled has left its queue */
-}
+void family_settled(core *c) { c->settling = false; }
 
 /* What a commit says. */
 void family_changed(core *c, const pawl_batch *batch)
 {
-    if (batch->freed) claim_stir(c);
+    if (batch->freed) {
+        claim_stir(c);
+        request_unpark(c, -1); /* what was cancelled has left its queue */
+    }
     if (batch->unsettled) family_settle(c);
 }

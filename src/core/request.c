@@ -247,7 +247,7 @@ static bool op_result(core *c, core_request *r, pawl_op *op, int64_t sent_us, in
     case PAWL_OP_QUEUE: queue_result(c, op); break;
     case PAWL_OP_LIMIT: throttle_limit_stored(c, op); break;
     case PAWL_OP_STEP: recur_stepped(c, r, op, store_now_us); break;
-    case PAWL_OP_SETTLE: family_settled(c, op); break;
+    case PAWL_OP_SETTLE: family_settled(c); break;
     case PAWL_OP_RETRY:
     case PAWL_OP_RELEASE:
         if (op->kind == PAWL_OP_RELEASE && op->out_state == PAWL_CANCELLED) request_unpark(c, -1); /* its place is free */

@@ -81,7 +81,7 @@ static pawl_state state_of(const mem *m, pawl_id id)
 {
     const mem_kin *k = mem_kin_find(m, id);
     const mem_task *t = k ? k->task : mem_find(m, id);
-    if (t) return mem_live(t) || CANARY(END_UNNOTICED) ? PAWL_PENDING : (pawl_state)t->state;
+    if (t) return mem_live(t) ? PAWL_PENDING : (pawl_state)t->state;
     if (!k) return PAWL_STATE_NONE;
     return k->ended ? (pawl_state)k->ended : PAWL_PENDING;
 }
@@ -112,6 +112,7 @@ static void judge_parent(const mem *m, const pawl_family *f, const pawl_kin *par
     pawl_id id = who(s, parent, &k->result);
     if (k->result != PAWL_OP_DONE) return;
     pawl_state state = id < 0 ? PAWL_PENDING : state_of(m, id);
+    if (CANARY(END_UNNOTICED) && state) state = PAWL_PENDING;
     k->id = id;
     if (state == PAWL_STATE_NONE) k->result = PAWL_OP_NOT_FOUND;
     else if (!pawl_state_terminal(state)) k->waits = true;
@@ -147,7 +148,7 @@ static void join(mem_kin *batch, mem_kin *member)
 
 static void add_parent(mem *m, mem_kin *child, mem_kin *parent)
 {
-    pawl_state state = state_of(m, parent->id);
+    pawl_state state = CANARY(END_UNNOTICED) ? PAWL_PENDING : state_of(m, parent->id);
     bool ended = pawl_state_terminal(state), badly = ended && state != PAWL_SUCCEEDED && child->if_failed != PAWL_IF_FAILED_RUN;
     mem_edge *e = pool_get(&m->edges);
     e->parent = parent;
