@@ -27,6 +27,7 @@ typedef struct walk {
     cli *c;
     pawl *p;
     json_writer *w; /* NULL: for people */
+    answer answer;
     pawl_error err;
     pawl_id shown[SHOWN_MOST]; /* and followed */
     int count;
@@ -144,12 +145,11 @@ static int show(walk *t, pawl_id id)
 {
     pawl_relative root;
     void *lent = NULL;
-    answer a;
     if (!root_of(t, id, &root, &lent)) return cli_fail(t->c, &t->err);
     t->shown[t->count++] = id;
     if (t->c->json) {
-        cli_json_begin(t->c, &a);
-        t->w = &a.w;
+        cli_json_begin(t->c, &t->answer);
+        t->w = &t->answer.w;
         jsonw_object(t->w);
         row_json(t, &root);
     } else {
@@ -157,7 +157,7 @@ static int show(walk *t, pawl_id id)
     }
     bool ok = follow(t, &root, (int)depth, 0);
     if (t->w) jsonw_end_object(t->w);
-    int code = t->w ? cli_json_end(t->c, &a) : 0;
+    int code = t->w ? cli_json_end(t->c, &t->answer) : 0;
     give_back(&root, lent);
     return ok ? code : cli_fail(t->c, &t->err);
 }

@@ -87,7 +87,8 @@ static void store_new(change *c, pawl_op *op, mem_prep *p, bool may_lease, bool 
     mem_task *t = mem_create(c->m, id, TAKE(p->body), TAKE(p->level), op->audit, c->now_us);
     t->run_at_us = run_at(op, c->now_us);
     bool lease = may_lease && op->u.insert.ask_lease && c->node && t->run_at_us <= c->now_us && !t->kind->queue->paused;
-    taken k = waits ? (taken){.slot.until_us = INT64_MAX} : take_slot(c, p, t, lease);
+    taken k = {.slot.until_us = INT64_MAX};
+    if (!waits) k = take_slot(c, p, t, lease);
     lease = lease && k.now;
     op->u.insert.body->id = id;
     op->u.insert.body->created_us = c->now_us;

@@ -202,10 +202,12 @@ static void update(tx *t, pawl_op *op, key_state *k)
     row->unreadable = 0;
     row->priority = b->priority;
     bool keeps = slot_us && slot_us >= row->run_at_us;
-    taken slot =
-        row->state == PAWL_WAITING ? (taken){0}
-        : keeps ? (taken){.b = quota_of(t, type_id, b->rate_key), .has = true, .slot = {.slot_us = slot_us, .epoch = had.epoch}}
-                : take_slot(t, op, row, false);
+    taken slot = {0};
+    if (keeps) {
+        slot = (taken){.b = quota_of(t, type_id, b->rate_key), .has = true, .slot = {.slot_us = slot_us, .epoch = had.epoch}};
+    } else if (row->state != PAWL_WAITING) {
+        slot = take_slot(t, op, row, false);
+    }
     if (slot.b && slot.has) row->run_at_us = slot.slot.slot_us;
     live_put(t, row);
     if (slot.b && slot.has) slotted_put(t, row->id, slot.b, slot.slot.epoch);

@@ -51,6 +51,8 @@ static void work_goes_on(tx *t, const work *w, pawl_id last)
     query_run(&q);
 }
 
+static pawl_id cursor_of(const pawl_id *page, int count, int room) { return count > 0 && count == room ? page[count - 1] : 0; }
+
 static int edges(tx *t, const work *w, int state, pawl_id *page, int most)
 {
     int count = 0;
@@ -162,7 +164,7 @@ static int tell_children(tx *t, const work *w, int most)
 {
     pawl_id page[PAGE] = {0};
     int room = most < PAGE ? most : PAGE, count = edges(t, w, EDGE_UNTOLD, page, room);
-    work_goes_on(t, w, count == room ? page[count - 1] : 0);
+    work_goes_on(t, w, cursor_of(page, count, room));
     for (int i = 0; i < count && !t->c->rc; i++) tell_child(t, w, page[i]);
     if (count == 0) return 1;
     query q = query_on(t->c, SQL_edges_told);
@@ -195,7 +197,7 @@ static int tell_held(tx *t, const work *w, int most)
 {
     pawl_id page[PAGE] = {0};
     int room = most < PAGE ? most : PAGE, count = edges(t, w, EDGE_HELD, page, room);
-    work_goes_on(t, w, count == room ? page[count - 1] : 0);
+    work_goes_on(t, w, cursor_of(page, count, room));
     for (int i = 0; i < count && !t->c->rc; i++) wait_for_retry(t, w, page[i]);
     return count ? count : 1;
 }
@@ -224,7 +226,7 @@ static int tell_members(tx *t, const work *w, int most)
     put_int(&q, room);
     while (count < room && query_row(&q)) page[count++] = get_int(&q);
     query_end(&q);
-    work_goes_on(t, w, count == room ? page[count - 1] : 0);
+    work_goes_on(t, w, cursor_of(page, count, room));
     for (int i = 0; i < count && !t->c->rc; i++) cancel_member(t, page[i]);
     return count ? count : 1;
 }
