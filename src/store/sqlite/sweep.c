@@ -429,7 +429,10 @@ pawl_status sqlite_sweep(pawl_store *store, pawl_sweep *call, pawl_error *err)
     if (s.rows) step(&s);
     else conn_note(t.c, SQLITE_NOMEM);
     if (s.left > 0 && !t.c->rc) removed(&s, quota_sweep(&t, s.left));
-    if (s.left > 0 && !t.c->rc) removed(&s, batch_sweep(&t, call, s.left));
+    if (s.left > 0 && !t.c->rc) {
+        removed(&s, batch_sweep(&t, call, s.left));
+        if (s.left <= 0) call->more = true, call->next_us = 0;
+    }
     alloc_free(store_->allocator, s.rows);
     return t.c->rc ? tx_abort(&t, what, err) : tx_commit(&t, what, false, err);
 }
