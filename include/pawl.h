@@ -386,7 +386,7 @@ PAWL_API pawl_status pawl_store_settings(pawl *p, char *out, size_t size, pawl_e
  * Queues
  */
 typedef struct pawl_queue_options {
-    const char *name;
+    const char *name;    /* without a comma */
     int workers;         /* 0 = max(4, 2 x cores); negative = this engine does not serve the queue */
     int capacity;        /* tasks this node holds ready beyond its workers, and on `memory:` the queue's depth; 0 = engine's */
     int64_t depth_limit; /* most tasks stored and unfinished in this queue, all nodes; 0 = no limit (memory: capacity) */
@@ -434,7 +434,7 @@ PAWL_API pawl_outcome pawl_cancelled(void);                                     
 PAWL_API pawl_outcome pawl_deferred(void); /* another thread will call pawl_run_finish; the worker is free at once */
 
 typedef struct pawl_handler {
-    const char *type; /* e.g. "email.send"; "*" takes every type that has no handler of its own */
+    const char *type; /* e.g. "email.send"; "*" takes every type that has no handler of its own; without a comma */
     pawl_outcome (*run)(pawl_run *run, void *ctx);
     void *ctx;
     void (*destroy)(void *ctx); /* called once, when the engine closes */
