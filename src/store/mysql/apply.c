@@ -148,6 +148,7 @@ static bool carry_out(work *w, applying *a)
     if (a->verdict == APPLIED_BEFORE) {
         receipt_read(a);
         a->batch->unblocked = w->limits.bounds_count > 0; /* perhaps */
+        a->batch->schedules = true;
     }
     if (a->verdict != NEW) return true;
     instant at = my_instant(w->s, w->c);
@@ -157,6 +158,7 @@ static bool carry_out(work *w, applying *a)
     a->batch->store_now_us = at.now_us;
     bool good = my_work_load(w) && my_work_apply(w) && commit(w, a);
     a->batch->unblocked = w->unblocked.count > 0;
+    a->batch->schedules = w->recurs;
     if (good && !a->dry && w->backs) my_ready_chill(&w->s->ready);
     return good;
 }

@@ -44,7 +44,7 @@ static task_why why_of(pawl_state to)
 }
 
 /* What cannot be stored of its spawns stops the finish, too. */
-static bool spawns_refused(const flat *f, int at)
+bool my_spawns_refused(const flat *f, int at)
 {
     for (int i = at + 1; i < f->count && f->ops[i].parent == at; i++)
         if (f->ops[i].refused) return true;
@@ -59,7 +59,7 @@ void my_apply_finish(work *w, int at)
     if (!row) return;
     task_why why = why_of(op->u.finish.to);
     op->out_state = row->state;
-    op->result = !why ? PAWL_OP_CONFLICT : spawns_refused(f, at) ? PAWL_OP_REFUSED : PAWL_OP_DONE;
+    op->result = !why ? PAWL_OP_CONFLICT : my_spawns_refused(f, at) ? PAWL_OP_REFUSED : PAWL_OP_DONE;
     if (op->result != PAWL_OP_DONE) return;
     if (why == TASK_EXHAUSTED && op->u.finish.run.outcome != PAWL_ATTEMPT_NONE) row->failures++;
     task_end end = {.to = task_move(row->state, why), .run = &op->u.finish.run, .level = op->audit, .derived = true};

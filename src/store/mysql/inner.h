@@ -91,6 +91,7 @@ typedef struct limit_types { /* sorted */
     int count;
     bound_kind *bounds;
     int bounds_count;
+    bool schedules; /* there are schedules, or were */
 } limit_types;
 
 /* ---- the handle ---------------------------------------------------------------------------------------------------------- */
@@ -157,24 +158,25 @@ int my_sort_ids(pawl_id *ids, int count); /* without doubles */
 
 /* ---- batches as they come (flat.c, answer.c) ----------------------------------------------------------------------------- */
 
-typedef struct flat_op { /* operations and, right behind their FINISH, their spawns */
+typedef struct flat_op { /* operations and, right behind their FINISH or STEP, its tasks */
     pawl_op *op;
-    int parent;   /* of a spawn: the index of its FINISH; else -1 */
-    bool refused; /* it cannot be stored: left out */
-    bool full;    /* its queue is */
-    int32_t type_id, queue_id, tenant_id;
-    const char *tenant; /* that a BOUND is about */
+    int parent;                           /* of such a task: the index of that; else -1 */
+    bool refused;                         /* it cannot be stored: left out */
+    bool full;                            /* its queue is */
+    int32_t type_id, queue_id, tenant_id; /* SCHEDULE, STEP: queue_id is its own, type_id that of the one it follows */
+    const char *tenant;                   /* that a BOUND is about */
 } flat_op;
 
 typedef struct flat {
     flat_op *ops;
     int count;
-    bool asks;    /* an INSERT asks for a lease */
-    bool limited; /* an INSERT has a limit of depth */
-    bool careful; /* an id may be taken: look first */
-    bool rated;   /* an operation may have to do with rate limits */
-    bool limits;  /* a LIMIT */
-    bool bounds;  /* a BOUND */
+    bool asks;            /* an INSERT asks for a lease */
+    bool limited;         /* an INSERT has a limit of depth */
+    bool careful;         /* an id may be taken: look first */
+    bool rated;           /* an operation may have to do with rate limits */
+    bool limits;          /* a LIMIT */
+    bool bounds;          /* a BOUND */
+    bool schedules, puts; /* a SCHEDULE or STEP; one that may be the first schedule of all */
 } flat;
 
 bool my_flat_make(flat *f, pawl_op **ops, int count, pawl_arena *arena); /* false: no memory. Judges what cannot be stored */
@@ -264,6 +266,12 @@ typedef enum table {
     TABLE_PLACES_GONE,
     TABLE_PLACES,
     TABLE_BLOCKED,
+    TABLE_SCHEDULES_NEW,
+    TABLE_SCHEDULES,
+    TABLE_SCHEDULE_BODIES,
+    TABLE_OCCURRENCES_NEW,
+    TABLE_OCCURRENCES_TOLD,
+    TABLE_OCCURRENCES,
     TABLES
 } table;
 
@@ -334,6 +342,10 @@ typedef struct work {
     struct lining *lining;
     struct bound_plan *bounds;
     int offers_left; /* tasks that may be unblocked */
+    /* Schedules: see schedule.h. */
+    map schedules, occurrences, opened;
+    id_list schedules_gone;
+    bool recurs; /* something of a schedule changed */
 } work;
 
 void my_work_begin(work *w, my_store *s, conn *c, pawl_arena *arena); /* allocates nothing yet */
@@ -366,6 +378,7 @@ void my_live_put_blocked(work *w, const task_row *row);    /* my_live_put of one
 void my_note_id(work *w, id_list *list, pawl_id id);
 void my_rows_begin(work *w, table which); /* the next row; then literals with commas, then my_rows_end */
 buf *my_rows_end(work *w, table which);
+void my_flush_table(work *w, table which);                                                    /* part of my_work_flush */
 void my_audit_put(work *w, const task_row *row, pawl_state to, const char *detail, int step); /* unconditional */
 void my_audit_grant(work *w, const task_row *row); /* the row that was derived while the lease lasted, if wanted */
 void my_oplog_put(work *w, const char *who, const char *action, pawl_id id, const char *detail);
@@ -389,7 +402,8 @@ void my_tally_flush(work *w);
 void my_apply_insert(work *w, flat_op *o);
 task_row *my_lease_of(work *w, pawl_op *op); /* NULL: STALE, and so answered */
 void my_apply_start(work *w, pawl_op *op);
-void my_apply_finish(work *w, int at); /* with its spawns */
+void my_apply_finish(work *w, int at);         /* with its spawns */
+bool my_spawns_refused(const flat *f, int at); /* the server cannot store one of them */
 void my_apply_release(work *w, pawl_op *op);
 void my_apply_progress(work *w, pawl_op *op);
 void my_apply_cancel(work *w, pawl_op *op);
@@ -431,7 +445,7 @@ pawl_status my_arrive(pawl_store *store, pawl_load *call, pawl_arena *arena, paw
 /* ---- the rest ------------------------------------------------------------------------------------------------------------ */
 
 /* news.c: what claims and renewals tell besides */
-void my_add_news(conn *c, int64_t node);
+void my_add_news(conn *c, int64_t node, bool schedules);
 void my_news_read(const conn *c, instant at, bool alive, pawl_news *news);
 
 /* gate.c */

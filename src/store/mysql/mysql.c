@@ -242,6 +242,7 @@ const pawl_store_type store_mysql_type = {
     .durable = true,
     .limits = true,
     .places = true,
+    .schedules = true,
     .lanes = LANES,
     .open = my_open,
     .close = my_close,

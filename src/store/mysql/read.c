@@ -118,6 +118,11 @@ static bool answer_query(reading *r, pawl_query *query, pawl_status *status, paw
         if (!my_places_read(r, query))
             *status = err_set(err, PAWL_INVALID, "the cursor is none that a page of limits ended with");
         return true;
+    case PAWL_QUERY_DUE:
+    case PAWL_QUERY_SCHEDULE:
+    case PAWL_QUERY_SCHEDULES:
+        if (!my_schedules_read(r, query)) *status = err_set(err, PAWL_NOT_FOUND, "there is no schedule '%s'", query->name);
+        return true;
     default: *status = err_set(err, PAWL_UNSUPPORTED, "stores of this kind do not answer that question"); return true;
     }
 }

@@ -23,6 +23,11 @@
     X(live_ready) X(live_park) X(shared_put) X(admit_look) X(admit_lock) X(admit_keys) X(turn_lock) X(turn_make) X(turn_put) \
     X(turn_tag) X(shared_look) X(shared_priority) X(shared_tenants) X(shared_due) X(shared_count) X(bound_old) X(bound_put) \
     X(leases_lock) X(leases_of) X(spots_blocked) X(spots_next) X(spots_drop) X(places_list) \
+    /* schedules.sql */ \
+    X(features) X(schedules_mark) X(schedules_lock) X(occurrences_open) X(occurrences_of) X(schedules_add) X(schedules_put) \
+    X(schedule_bodies_put) X(occurrences_add) X(occurrences_told) X(occurrences_put) X(occurrences_trim) X(schedules_drop) \
+    X(schedule_bodies_drop) X(occurrences_drop) X(schedule_first) X(schedules_due) X(schedule_bodies) X(schedules_list) \
+    X(schedule_one) X(occurrences_waiting) X(occurrences_list) \
     /* node.sql */ \
     X(node_add) X(node_lock) X(node_gone) X(node_kill) X(node_numbers) X(node_lapse) X(pulse) X(others) X(cancels) \
     X(ended_leases) X(ended_drop) X(beat) X(backs) X(held) X(number_mine) X(number_free) X(number_lock) X(number_put) \

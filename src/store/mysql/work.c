@@ -1,9 +1,10 @@
 /* The operations of a batch, inside a transaction: first everything that they need to know is read (and locked, where they will change
- * it), in the order of locks that all stores keep: limits, keys, tasks by id. Then they are carried out in memory, and what changes goes
+ * it), in the order of locks that all stores keep: limits, spots, schedules, keys, tasks by id. Then they are carried out in memory, and what changes goes
  * out as a few statements. Both take one message each, unless an operation meets something unusual.
  */
 #include "store/mysql/place.h"
 #include "store/mysql/quota.h"
+#include "store/mysql/schedule.h"
 #include <stdio.h>
 
 /* ---- ids that the store draws -------------------------------------------------------------------------------------------- */
@@ -67,7 +68,8 @@ static bool comes_or_goes(const flat_op *o)
 {
     pawl_op_kind kind = o->op->kind;
     return o->parent < 0 && (kind == PAWL_OP_INSERT || kind == PAWL_OP_CANCEL || kind == PAWL_OP_RETRY || kind == PAWL_OP_ACK ||
-                             kind == PAWL_OP_QUEUE || kind == PAWL_OP_LIMIT || kind == PAWL_OP_BOUND);
+                             kind == PAWL_OP_QUEUE || kind == PAWL_OP_LIMIT || kind == PAWL_OP_BOUND ||
+                             kind == PAWL_OP_SCHEDULE || kind == PAWL_OP_STEP);
 }
 
 static bool asks_gate(const flat *f)
@@ -177,7 +179,7 @@ static void ask_keys(work *w)
  * locked looks after that: whoever changes a bound has locked them before. */
 static void ask_version(work *w, bool last)
 {
-    bool changes = w->f->limits || w->f->bounds, holds = asks_gate(w->f);
+    bool changes = w->f->limits || w->f->bounds || (w->f->puts && !w->limits.schedules), holds = asks_gate(w->f);
     if (w->borrowed || last == (holds || changes)) return;
     my_add(w->c, last ? SQL_version : changes ? SQL_limits_lock : SQL_version_shared);
 }
@@ -193,6 +195,7 @@ bool my_work_ask(work *w)
     my_quota_ask(w);
     if (w->f->bounds && !w->borrowed) my_ask_bounds(w);
     my_places_ask(w);
+    my_schedules_ask(w);
     ask_limits(w);
     ask_keys(w);
     my_add_ids(c, SQL_live_lock, w->ids, choose(w, needs_live, w->ids));
@@ -233,6 +236,7 @@ bool my_work_load(work *w)
     take_in_limits(w);
     my_quota_take_in(w);
     if (w->f->bounds) my_bounds_take_in(w);
+    my_schedules_take_in(w);
     my_keys_take_in(w);
     my_rollups_take_in(w);
     my_take_in(w);
@@ -256,7 +260,7 @@ bool my_work_load(work *w)
 static bool apply_op(work *w, int at)
 {
     flat_op *o = &w->f->ops[at];
-    if (o->refused || o->parent >= 0) return true; /* spawns come with their FINISH */
+    if (o->refused || o->parent >= 0) return true; /* comes with its FINISH or STEP */
     if (w->closed && comes_or_goes(o)) {
         o->op->result = PAWL_OP_CLOSED;
         return true;
@@ -273,8 +277,8 @@ static bool apply_op(work *w, int at)
     case PAWL_OP_QUEUE: my_apply_queue(w, o); break;
     case PAWL_OP_RESERVE: break; /* before the others */
     case PAWL_OP_BOUND: my_apply_bound(w, o); break;
-    case PAWL_OP_SCHEDULE:
-    case PAWL_OP_STEP: break; /* refused by flat.c */
+    case PAWL_OP_SCHEDULE: my_apply_schedule(w, o); break;
+    case PAWL_OP_STEP: my_apply_step(w, at); break;
     case PAWL_OP_LIMIT: my_apply_limit(w, o); break;
     }
     return true;
