@@ -279,6 +279,8 @@ static bool apply_op(work *w, int at)
     case PAWL_OP_BOUND: my_apply_bound(w, o); break;
     case PAWL_OP_SCHEDULE: my_apply_schedule(w, o); break;
     case PAWL_OP_STEP: my_apply_step(w, at); break;
+    case PAWL_OP_BATCH:
+    case PAWL_OP_SETTLE: break; /* refused by flat.c */
     case PAWL_OP_LIMIT: my_apply_limit(w, o); break;
     }
     return true;
