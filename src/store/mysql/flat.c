@@ -56,14 +56,13 @@ static bool step_good(const pawl_step *step)
 static bool op_good(const pawl_op *op)
 {
     switch (op->kind) {
-    case PAWL_OP_INSERT: return !op->u.insert.family && my_body_good(op->u.insert.body);
+    case PAWL_OP_INSERT: return my_body_good(op->u.insert.body);
     case PAWL_OP_ACK: return short_good(op->by) && text_good(op->u.ack.note);
     case PAWL_OP_LIMIT: return short_good(op->by) && op->u.limit.type && op->u.limit.type[0] && name_good(op->u.limit.type);
     case PAWL_OP_BOUND: return bound_good(op);
     case PAWL_OP_SCHEDULE: return short_good(op->by) && schedule_good(op->u.schedule);
     case PAWL_OP_STEP: return short_good(op->by) && step_good(op->u.step);
-    case PAWL_OP_BATCH:
-    case PAWL_OP_SETTLE: return false;
+    case PAWL_OP_BATCH: return short_good(op->by) && (!op->u.batch->name || name_good(op->u.batch->name));
     case PAWL_OP_QUEUE: return short_good(op->by) && op->u.queue.queue && op->u.queue.queue[0] && name_good(op->u.queue.queue);
     default: return short_good(op->by);
     }
@@ -150,11 +149,14 @@ bool my_flat_make(flat *f, pawl_op **ops, int count, pawl_arena *arena)
             pawl_op *spawn = &spawns[k];
             f->ops[f->count++] = (flat_op){.op = spawn, .parent = parent, .refused = !op_good(spawn)};
             f->rated |= of_limits(spawn);
+            f->families |= spawn->kind == PAWL_OP_INSERT && spawn->u.insert.family;
         }
         f->rated |= of_limits(ops[i]);
         f->limits |= ops[i]->kind == PAWL_OP_LIMIT;
         f->bounds |= ops[i]->kind == PAWL_OP_BOUND;
         f->schedules |= ops[i]->kind == PAWL_OP_SCHEDULE || ops[i]->kind == PAWL_OP_STEP;
+        f->families |= ops[i]->kind == PAWL_OP_BATCH || (inserts && ops[i]->u.insert.family);
+        if (ops[i]->kind == PAWL_OP_SETTLE) f->settles += ops[i]->u.settle.limit;
         f->puts |= ops[i]->kind == PAWL_OP_SCHEDULE && !ops[i]->u.schedule->drop;
         if (!name_tenant(&f->ops[parent], arena)) return false;
         f->asks |= inserts && ops[i]->u.insert.ask_lease;

@@ -91,7 +91,7 @@ typedef struct limit_types { /* sorted */
     int count;
     bound_kind *bounds;
     int bounds_count;
-    bool schedules; /* there are schedules, or were */
+    bool schedules, families; /* there are any, or were */
 } limit_types;
 
 /* ---- the handle ---------------------------------------------------------------------------------------------------------- */
@@ -177,6 +177,9 @@ typedef struct flat {
     bool limits;          /* a LIMIT */
     bool bounds;          /* a BOUND */
     bool schedules, puts; /* a SCHEDULE or STEP; one that may be the first schedule of all */
+    bool families;        /* an INSERT that has one, or a BATCH */
+    int settles;          /* how many are to be told; 0: no SETTLE */
+    bool inner;           /* of the store's own: it goes through a gate that is shut */
 } flat;
 
 bool my_flat_make(flat *f, pawl_op **ops, int count, pawl_arena *arena); /* false: no memory. Judges what cannot be stored */
@@ -272,6 +275,15 @@ typedef enum table {
     TABLE_OCCURRENCES_NEW,
     TABLE_OCCURRENCES_TOLD,
     TABLE_OCCURRENCES,
+    TABLE_BATCHES,
+    TABLE_BATCHES_ENDED, /* (id, state) */
+    TABLE_MEMBERS,
+    TABLE_WAITS,
+    TABLE_EDGES,
+    TABLE_EDGES_MOVED, /* (parent, child, to which parent) */
+    TABLE_ENDS,        /* (id, state): whose children are to be told */
+    TABLE_COUNTED,     /* (id, state): what counts in its batch */
+    TABLE_UNSETTLED,
     TABLES
 } table;
 
@@ -346,6 +358,10 @@ typedef struct work {
     map schedules, occurrences, opened;
     id_list schedules_gone;
     bool recurs; /* something of a schedule changed */
+    /* Families: see family.h. */
+    map kin, batches, members, batch_names;
+    id_list parents, joins, spawners, waits_gone;
+    struct settling *settling; /* NULL: what ends is left to be told */
 } work;
 
 void my_work_begin(work *w, my_store *s, conn *c, pawl_arena *arena); /* allocates nothing yet */
@@ -360,7 +376,7 @@ task_row *my_task_learn(work *w, pawl_id id); /* an empty row to fill in; NULL: 
 void my_read_live(task_row *row, const answer *a, int i);
 void my_read_leased(work *w, task_row *row, const answer *a, int i);
 void my_take_in(work *w); /* the rows of all tasks that the last script answered with */
-typedef enum load_mode { LOAD_LOOK, LOAD_LOCK } load_mode;
+typedef enum load_mode { LOAD_LOOK, LOAD_SHARE, LOAD_LOCK } load_mode;
 bool my_load(work *w, pawl_id *ids, int count, load_mode mode); /* wherever they are; those in motion are waited for */
 
 /* rows.c */
@@ -445,7 +461,7 @@ pawl_status my_arrive(pawl_store *store, pawl_load *call, pawl_arena *arena, paw
 /* ---- the rest ------------------------------------------------------------------------------------------------------------ */
 
 /* news.c: what claims and renewals tell besides */
-void my_add_news(conn *c, int64_t node, bool schedules);
+void my_add_news(conn *c, int64_t node, bool schedules, bool families);
 void my_news_read(const conn *c, instant at, bool alive, pawl_news *news);
 
 /* gate.c */

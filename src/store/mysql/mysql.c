@@ -243,6 +243,7 @@ const pawl_store_type store_mysql_type = {
     .limits = true,
     .places = true,
     .schedules = true,
+    .families = true,
     .lanes = LANES,
     .open = my_open,
     .close = my_close,

@@ -6,6 +6,7 @@
  * the current lease from pawl_leased, and grant and end of the last lease from pawl_done or pawl_failed (`derived`).
  */
 #include "base/alloc.h"
+#include "store/mysql/family.h"
 #include "store/mysql/place.h"
 #include "store/mysql/quota.h"
 #include "store/mysql/schedule.h"
@@ -38,11 +39,14 @@ static const sql_name puts[TABLES] = {[TABLE_BODIES] = SQL_bodies_put,
                                       [TABLE_SCHEDULE_BODIES] = SQL_schedule_bodies_put,
                                       [TABLE_OCCURRENCES_NEW] = SQL_occurrences_add,
                                       [TABLE_OCCURRENCES_TOLD] = SQL_occurrences_told,
-                                      [TABLE_OCCURRENCES] = SQL_occurrences_put};
+                                      [TABLE_OCCURRENCES] = SQL_occurrences_put,
+                                      [TABLE_BATCHES] = SQL_batches_put,
+                                      [TABLE_MEMBERS] = SQL_members_put};
 
-#define MAPS(w)                                                                                                 \
-    {                                                                                                           \
-        &(w)->tasks, &(w)->spots, &(w)->rollups, &(w)->quotas, &(w)->schedules, &(w)->occurrences, &(w)->opened \
+#define MAPS(w)                                                                                                             \
+    {                                                                                                                       \
+        &(w)->tasks, &(w)->spots, &(w)->rollups, &(w)->quotas, &(w)->schedules, &(w)->occurrences, &(w)->opened, &(w)->kin, \
+            &(w)->batches, &(w)->members, &(w)->batch_names                                                                 \
     }
 
 void my_work_begin(work *w, my_store *s, conn *c, pawl_arena *arena)
@@ -58,8 +62,8 @@ void my_work_done(work *w)
     map *const maps[] = MAPS(w);
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_done(maps[i]);
     for (int i = 0; i < TABLES; i++) buf_done(&w->tables[i].text);
-    id_list *lists[] = {&w->live_gone, &w->leased_gone, &w->slotted_gone, &w->unblocked,
-                        &w->readied,   &w->shared,      &w->parked,       &w->schedules_gone};
+    id_list *lists[] = {&w->live_gone, &w->leased_gone,    &w->slotted_gone, &w->unblocked, &w->readied,  &w->shared,
+                        &w->parked,    &w->schedules_gone, &w->parents,      &w->joins,     &w->spawners, &w->waits_gone};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) alloc_free(w->s->allocator, lists[i]->ids);
     alloc_free(w->s->allocator, w->queues);
     alloc_free(w->s->allocator, w->takes);
@@ -139,6 +143,7 @@ void my_work_flush(work *w)
     flush_gone(w, SQL_slotted_drop, &w->slotted_gone);
     for (size_t i = KEY_TABLES; i < sizeof order / sizeof *order; i++) my_flush_table(w, order[i]);
     if (w->limits.bounds_count || (w->f && w->f->bounds)) flush_places(w);
+    my_families_flush(w);
     my_tally_flush(w);
 }
 
@@ -382,11 +387,12 @@ void my_end_put(work *w, const task_row *row, const task_end *end)
     end_texts(w, b, row, end, run, ran);
     my_rows_end(w, which);
     if (w->spots.count) my_places_end(w, row);
-    my_schedule_ended(w, row->id, end->to, row->runs + ran > 0);
     if (ran) runlog_put(w, row->id, row->runs + 1, run);
     if (end->to == PAWL_FAILED) my_count(w, row->queue_id, PAWL_FAILED, 1);
     if (ran) my_roll_run(w, row->queue_id, row->type_id, rollup_of_end(end->to), run, row->run_at_us);
     else my_roll(w, row->queue_id, row->type_id, rollup_of_end(end->to));
+    my_schedule_ended(w, row->id, end->to, row->runs + ran > 0);
+    my_family_ended(w, row, end->to);
 }
 
 /* ---- the trail ----------------------------------------------------------------------------------------------------------- */

@@ -3,7 +3,8 @@
 -- Which of what not every store has is in use here; see limits.c.
 
 -- name: features
-SELECT COUNT(IF(name = 'schedules', 1, NULL)) FROM @.pawl_meta WHERE name = 'schedules';
+SELECT COUNT(IF(name = 'schedules', 1, NULL)), COUNT(IF(name = 'families', 1, NULL)) FROM @.pawl_meta
+WHERE name IN ('schedules', 'families');
 
 -- name: schedules_mark
 INSERT IGNORE INTO @.pawl_meta (name, value) VALUES ('schedules', '1');
