@@ -13,7 +13,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- the store ----------------------------------------------------------------------------------------------------------- */
@@ -149,45 +148,42 @@ static int64_t held_session(const race *race)
                       race->database);
 }
 
-static int64_t mono_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * PAWL_SECOND + t.tv_nsec / 1000;
-}
-
 /* Until the first one is done, or stands in the trigger. */
 static void await_first(const race *race, const running *r)
 {
     while (!done(r) && !held_session(race)) {}
 }
 
+/* By what the server prints of its transactions as they are: information_schema.INNODB_TRX shows what it showed last, as long as anybody,
+ * another test included, asks more often than ten times a second. */
 static bool quick_waits(const race *race)
 {
-    return my_bed_int(race->my,
-                      "SELECT COUNT(*) FROM information_schema.INNODB_TRX t JOIN information_schema.PROCESSLIST p "
-                      "ON p.ID = t.trx_mysql_thread_id WHERE p.USER = 'pawl_quick_%d' AND t.trx_state = 'LOCK WAIT'",
-                      (int)getpid());
-}
-
-/* INNODB_TRX shows what it showed last to those who ask more often than ten times a second. NULL: only the time ends it. */
-static void pause_looking(const race *race, const running *r)
-{
-    for (int64_t until_us = mono_us() + 110 * PAWL_MILLISECOND; !(r && done(r)) && mono_us() < until_us;)
-        my_bed_int(race->my, "SELECT 1");
+    char user[32];
+    bool waits = false;
+    snprintf(user, sizeof user, " pawl_quick_%d ", (int)getpid());
+    if (mysql_query(race->my, "SHOW ENGINE INNODB STATUS") != 0) fail_msg("%s", mysql_error(race->my));
+    MYSQL_RES *res = mysql_store_result(race->my);
+    MYSQL_ROW row = res ? mysql_fetch_row(res) : NULL;
+    char *at = row && row[2] ? strstr(row[2], "---TRANSACTION ") : NULL;
+    while (at && !waits) { /* one by one */
+        char *next = strstr(at + 1, "---TRANSACTION ");
+        if (next) next[-1] = '\0';
+        waits = strstr(at, "LOCK WAIT") && strstr(at, user);
+        at = next;
+    }
+    mysql_free_result(res);
+    return waits;
 }
 
 /* Until the second one is done, or waits for a lock. */
 static void await_second(const race *race, const running *r)
 {
-    do pause_looking(race, r);
-    while (!done(r) && !quick_waits(race));
+    while (!done(r) && !quick_waits(race)) {}
 }
 
 void race_await_lock(const race *r)
 {
-    do pause_looking(r, NULL);
-    while (!quick_waits(r));
+    while (!quick_waits(r)) {}
 }
 
 static void kill_first(const race *race)
