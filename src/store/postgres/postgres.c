@@ -146,6 +146,7 @@ const pawl_store_type store_postgres_type = {
     .durable = true,
     .limits = true,
     .places = true,
+    .schedules = true,
     .lanes = LANES,
     .open = pg_open,
     .close = pg_close,

@@ -116,7 +116,9 @@ static bool answer(reading *r, pawl_query *query, pawl_status *status, pawl_erro
         return true;
     case PAWL_QUERY_DUE:
     case PAWL_QUERY_SCHEDULE:
-    case PAWL_QUERY_SCHEDULES: *status = err_set(err, PAWL_UNSUPPORTED, "stores of this kind keep no schedules yet"); return true;
+    case PAWL_QUERY_SCHEDULES:
+        if (!pg_schedules_read(r, query)) *status = err_set(err, PAWL_NOT_FOUND, "there is no schedule '%s'", query->name);
+        return true;
     case PAWL_QUERY_RELATIVES:
     case PAWL_QUERY_BATCH:
     case PAWL_QUERY_BATCHES:

@@ -229,7 +229,8 @@ END $$;
 
 -- A batch: i_ INSERT, e_ FINISH and RELEASE, s_ START, g_ PROGRESS, o_ what people ask, q_ RESERVE and what else there is to say of
 -- slots (q_kind 3 a FINISH of what never ran, 4 a RELEASE with a slot), m_ LIMIT (m_rate: six numbers each, the last how many tasks to
--- move), b_ BOUND (b_what: four numbers each, scope, most, ordered, how many tasks to move). p_ask: one of them asks for a lease. p_simple: 1 the e_ are what pawl_finish takes, 2 the i_ are what pawl_put_simple takes,
+-- move), b_ BOUND (b_what: four numbers each, scope, most, ordered, how many tasks to move), c_ SCHEDULE and STEP (see
+-- pawl_schedules_apply). p_ask: one of them asks for a lease. p_simple: 1 the e_ are what pawl_finish takes, 2 the i_ are what pawl_put_simple takes,
 -- 4 the commit says NOTIFY. p_dry: only to see whether it works; ends in the error PW001.
 CREATE FUNCTION pawl_apply(
     p_clock int8[], p_wait_ms int4, p_node int4, p_lane int8, p_number int8, p_ask bool, p_simple int4, p_dry bool,
@@ -246,7 +247,8 @@ CREATE FUNCTION pawl_apply(
     q_op int4[], q_kind int2[], q_id int8[], q_fence int8[], q_key bytea[], q_near int8[], q_again bool[], q_epoch int8[], q_level int2[],
     m_op int4[], m_type int4[], m_key bytea[], m_rate int8[], m_by text[],
     b_op int4[], b_name int4[], b_key bytea[], b_what int4[], b_by text[],
-    OUT verdict int4, OUT now_us int8, OUT dead bool, OUT results text, OUT hints text, OUT unblocked bool)
+    c_num int8[], c_text text[], c_payload bytea[],
+    OUT verdict int4, OUT now_us int8, OUT dead bool, OUT results text, OUT hints text, OUT unblocked bool, OUT schedules bool)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off AS $$
@@ -270,6 +272,8 @@ DECLARE
     v_seen int8;
     v_spots int8[];
     v_new int8[];
+    v_schedules int8;
+    v_ends int8[];
     r record;
 BEGIN
     IF p_wait_ms IS DISTINCT FROM -1 THEN v_did := pawl_begin(p_wait_ms); END IF; -- -1: a transaction of the caller's own
@@ -277,6 +281,7 @@ BEGIN
     hints := '';
     verdict := 0;
     unblocked := false;
+    schedules := false;
     IF b_op IS NOT NULL AND pawl_bounds_stand(b_name, b_key, b_what) THEN
         results := (SELECT string_agg(pawl_answer(u.op, 2, 0, 0, 0, 0), '') FROM unnest(b_op) u (op));
         b_op := NULL;
@@ -287,17 +292,19 @@ BEGIN
         p_lane := nextval('pawl_slot');
         IF p_wait_ms IS DISTINCT FROM -1 THEN
             LOCK TABLE pawl_node IN ROW SHARE MODE;
-            v_bounds := (SELECT bounds FROM pawl_gate);
+            SELECT g.bounds, g.schedules INTO v_bounds, v_schedules FROM pawl_gate g;
         END IF;
     ELSE
         IF p_ask THEN
-            SELECT n.alive, n.lease_us, (SELECT bounds FROM pawl_gate) INTO v_alive, v_lease_us, v_bounds FROM pawl_node n WHERE n.id = p_node FOR SHARE;
+            SELECT n.alive, n.lease_us, g.bounds, g.schedules INTO v_alive, v_lease_us, v_bounds, v_schedules
+            FROM pawl_node n, pawl_gate g WHERE n.id = p_node FOR SHARE OF n;
         ELSE
-            SELECT n.alive, n.lease_us, (SELECT bounds FROM pawl_gate) INTO v_alive, v_lease_us, v_bounds FROM pawl_node n WHERE n.id = p_node;
+            SELECT n.alive, n.lease_us, g.bounds, g.schedules INTO v_alive, v_lease_us, v_bounds, v_schedules
+            FROM pawl_node n, pawl_gate g WHERE n.id = p_node;
         END IF;
         IF v_bounds IS DISTINCT FROM 0 THEN
             LOCK TABLE pawl_node IN ROW SHARE MODE;
-            v_bounds := (SELECT bounds FROM pawl_gate);
+            SELECT g.bounds, g.schedules INTO v_bounds, v_schedules FROM pawl_gate g;
         END IF;
         dead := v_alive IS DISTINCT FROM 1;
         r := pawl_receipt(p_node, p_lane, p_number, v_alive);
@@ -334,10 +341,14 @@ BEGIN
         IF v_bounds > 0 THEN
             v_spots := pawl_hold_places(coalesce(p_clock[1], pawl_now()), e_id || q_id, o_kind, o_id, i_queue, i_type, i_rate_key, i_when, i_key, i_tenant);
         END IF;
+        IF v_schedules > 0 OR c_num IS NOT NULL THEN
+            v_ends := e_id || CASE WHEN 6 = ANY (o_kind) THEN o_id END;
+            v_ends := v_ends || pawl_schedules_hold(c_num, c_text, v_ends);
+        END IF;
     END IF;
     now_us := coalesce(p_clock[1], pawl_now()); -- once all that counts by it is locked
     v_boot := coalesce(p_clock[2], now_us);
-    v_closed := (i_op IS NOT NULL OR o_op IS NOT NULL) AND pawl_closed();
+    v_closed := (i_op IS NOT NULL OR o_op IS NOT NULL OR c_num IS NOT NULL) AND pawl_closed();
     IF v_closed THEN -- only what ends here may still leave spawns: result 13 for the rest
         p_simple := p_simple & 5;
         IF i_op IS NOT NULL THEN i_slow := array_fill(true, ARRAY[cardinality(i_op)]); END IF;
@@ -402,6 +413,14 @@ BEGIN
     IF o_op IS NOT NULL AND i_op IS NOT NULL THEN
         PERFORM pawl_operate(now_us, p_node, p_lane, i_op[1], true, o_op, o_kind, o_id, o_by, o_level, o_new, o_note, o_queue, o_pause);
     END IF;
+    IF c_num IS NOT NULL THEN
+        r := pawl_schedules_apply(now_us, p_node, p_lane, v_closed, v_ends, c_num, c_text, c_payload, v_news);
+        results := results || r.o_results;
+        hints := hints || r.o_hints;
+        schedules := r.o_stirred;
+        v_news := r.o_news;
+        v_new := v_new || pawl_named(r.o_results);
+    END IF;
     IF p_simple & 2 <> 0 THEN
         r := pawl_put_simple(now_us, p_node, p_lane, p_ask AND v_alive = 1, i_id, i_type, i_queue, i_priority, i_level, i_audit, i_ask,
                              i_content_type[1], i_payload);
@@ -418,7 +437,7 @@ BEGIN
         results := results || r.o_results;
         hints := hints || r.o_hints;
         v_granted := r.o_leases;
-        IF i_slow IS NOT NULL OR i_key IS NOT NULL THEN v_new := pawl_named(r.o_results); END IF;
+        IF i_slow IS NOT NULL OR i_key IS NOT NULL THEN v_new := v_new || pawl_named(r.o_results); END IF;
     END IF;
     IF o_op IS NOT NULL THEN
         SELECT * INTO r FROM pawl_operate(now_us, p_node, p_lane, coalesce(i_op[1], 0), false, o_op, o_kind, o_id, o_by, o_level, o_new,
@@ -437,6 +456,11 @@ BEGIN
         r := pawl_settle(now_us, coalesce(e_id, '{}') || q_id, coalesce(v_new, '{}'), v_spots);
         hints := hints || r.o_hints;
         unblocked := unblocked OR r.o_count > 0;
+    END IF;
+    IF p_wait_ms = -1 AND e_id IS NOT NULL AND (SELECT g.schedules > 0 FROM pawl_gate g) THEN
+        IF pawl_leave_ended(e_id) THEN hints := '*'; END IF;
+    ELSIF cardinality(v_ends) > 0 AND pawl_schedules_ended(now_us, v_ends) THEN
+        schedules := true;
     END IF;
     FOR i IN 1..coalesce(cardinality(m_op), 0) LOOP
         IF m_rate[6 * i] > 0 AND pawl_limit_move(now_us, m_type[i], m_key[i], m_rate[6 * i]) THEN results := results || 'M ' || m_op[i] || E'\n'; END IF;
