@@ -83,7 +83,9 @@ static bool take_parameter(const field *f, const char *text, char *to, pawl_erro
     case FIELD_INSTANT:
         if (!rfc3339_parse(text, (int64_t *)(to + f->offset))) what = "must be a time like 2026-11-15T04:49:03Z";
         break;
-    default: what = "cannot be given here"; break;
+    default:
+        if (!field_word(f->kind, text, (int *)(void *)(to + f->offset))) what = "is none of its words: see /v1/openapi.json";
+        break;
     }
     return !what || (err_set(err, PAWL_INVALID, "parameter \"%s\" %s%s", f->name, what,
                              f->kind == FIELD_INT ? ": see /v1/openapi.json" : ""),

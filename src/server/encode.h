@@ -22,5 +22,8 @@ void stats_json(json_writer *w, const pawl_stats *s);
 void node_json(json_writer *w, const pawl_node_info *n);
 void act_json(json_writer *w, const pawl_act *act);
 void limit_json(json_writer *w, const pawl_limit_info *l);
+void place_json(json_writer *w, const pawl_place_info *p);
+void schedule_json(json_writer *w, const pawl_schedule_info *s, bool all); /* all: with payload, next times and occurrences */
+void instants_json(json_writer *w, const char *key, const int64_t *times_us, size_t count);
 
 #endif

@@ -35,7 +35,8 @@ typedef struct route {
 
 extern const route routes[]; /* ends with name NULL */
 extern const field no_fields[], list_query[], get_query[], action_body[], limits_query[], key_query[], rate_body[], nodes_query[],
-    acts_query[], stats_query[], events_query[];
+    acts_query[], stats_query[], events_query[], schedules_query[], schedule_query[], put_query[], preview_query[], run_body[],
+    places_query[], place_query[], most_body[];
 
 struct bulk;
 struct idem;
@@ -125,6 +126,7 @@ typedef struct reply {
 void reply_begin(reply *a);
 void reply_end(call *c, reply *a, int status);
 void reply_done(call *c, const char *what); /* {"done":"paused"} */
+void reply_receipt(call *c, const pawl_receipt *receipt);
 
 const route *route_find(http_method method, const char *path, char segment[1024], bool *other_method);
 
