@@ -85,6 +85,7 @@ void route_task_create(call *c)
         return;
     }
     pawl_status status = task_read(json_parse(body), &(pawl_task){0}, c->arena, &task, &err);
+    if (!status) status = call_kin(c, &task, &err);
     if (status) {
         call_fail(c, &err);
         return;

@@ -107,7 +107,7 @@ static pawl_status set_word(const field *f, json value, pawl_arena *arena, void 
     }
 }
 
-static pawl_status set_ids(const field *f, json value, pawl_arena *arena, field_ids *to, pawl_error *err)
+pawl_status field_set_ids(const field *f, json value, pawl_arena *arena, field_ids *to, pawl_error *err)
 {
     static const field one = {"ids", FIELD_ID, 0, 0, 0, NULL};
     json key, item;
@@ -146,7 +146,7 @@ static pawl_status set_field(const field *f, json value, pawl_arena *arena, void
     case FIELD_MICROS: return set_micros(f, value, to, err);
     case FIELD_BASE64:
     case FIELD_BYTES: return set_bytes(f, value, arena, to, err);
-    case FIELD_IDS: return set_ids(f, value, arena, to, err);
+    case FIELD_IDS: return field_set_ids(f, value, arena, to, err);
     case FIELD_FILTER: return set_filter(f, value, arena, to, err);
     default: return f->kind >= FIELD_COUNT ? field_set(f, value, arena, to, err) : set_word(f, value, arena, to, err);
     }

@@ -7,33 +7,37 @@
 #include <pawl/store.h>
 
 typedef enum field_kind {
-    FIELD_TEXT = 1, /* const char * */
-    FIELD_INT,      /* int within min..max */
-    FIELD_BOOL,     /* bool */
-    FIELD_DURATION, /* int64_t: "5m" */
-    FIELD_MICROS,   /* int64_t: a number of microseconds */
-    FIELD_INSTANT,  /* int64_t: RFC 3339 */
-    FIELD_PAYLOAD,  /* pawl_bytes: any value, as it stands there */
-    FIELD_BASE64,   /* pawl_bytes */
-    FIELD_BYTES,    /* pawl_bytes: of a string */
-    FIELD_AUDIT,    /* pawl_audit */
-    FIELD_ID,       /* pawl_id */
-    FIELD_IDS,      /* field_ids */
-    FIELD_FILTER,   /* field_filter: the object's members are those of filter_fields */
-    FIELD_COUNT,    /* int64_t: a number, not negative */
-    FIELD_TEXTS,    /* const char *const *: strings, NULL behind the last */
-    FIELD_GAP,      /* words, see field_words: pawl_gap */
-    FIELD_TWICE,    /* pawl_twice */
-    FIELD_MISSED,   /* pawl_missed */
-    FIELD_OVERLAP,  /* pawl_overlap */
-    FIELD_SCOPE,    /* pawl_scope */
-    FIELD_PUT,      /* pawl_put */
-    FIELD_EVERY,    /* of a pawl_schedule: "15m", "1mo" */
-    FIELD_PLAN,     /* const pawl_plan *: the object's members are those of plan_fields */
-    FIELD_TIMES,    /* of a pawl_plan: "09:30", "17:00:15" */
-    FIELD_WEEKDAYS, /* uint8_t, bits: "MON" */
-    FIELD_DAYS,     /* uint32_t, bits: 1 to 31 */
-    FIELD_MONTHS    /* uint16_t, bits: 1 to 12 */
+    FIELD_TEXT = 1,  /* const char * */
+    FIELD_INT,       /* int within min..max */
+    FIELD_BOOL,      /* bool */
+    FIELD_DURATION,  /* int64_t: "5m" */
+    FIELD_MICROS,    /* int64_t: a number of microseconds */
+    FIELD_INSTANT,   /* int64_t: RFC 3339 */
+    FIELD_PAYLOAD,   /* pawl_bytes: any value, as it stands there */
+    FIELD_BASE64,    /* pawl_bytes */
+    FIELD_BYTES,     /* pawl_bytes: of a string */
+    FIELD_AUDIT,     /* pawl_audit */
+    FIELD_ID,        /* pawl_id */
+    FIELD_IDS,       /* field_ids */
+    FIELD_FILTER,    /* field_filter: the object's members are those of filter_fields */
+    FIELD_COUNT,     /* int64_t: a number, not negative */
+    FIELD_TEXTS,     /* const char *const *: strings, NULL behind the last */
+    FIELD_GAP,       /* words, see field_words: pawl_gap */
+    FIELD_TWICE,     /* pawl_twice */
+    FIELD_MISSED,    /* pawl_missed */
+    FIELD_OVERLAP,   /* pawl_overlap */
+    FIELD_SCOPE,     /* pawl_scope */
+    FIELD_PUT,       /* pawl_put */
+    FIELD_EVERY,     /* of a pawl_schedule: "15m", "1mo" */
+    FIELD_PLAN,      /* const pawl_plan *: the object's members are those of plan_fields */
+    FIELD_TIMES,     /* of a pawl_plan: "09:30", "17:00:15" */
+    FIELD_WEEKDAYS,  /* uint8_t, bits: "MON" */
+    FIELD_DAYS,      /* uint32_t, bits: 1 to 31 */
+    FIELD_MONTHS,    /* uint16_t, bits: 1 to 12 */
+    FIELD_PARENTS,   /* of a pawl_task: ids */
+    FIELD_IF_FAILED, /* pawl_if_failed */
+    FIELD_TASK,      /* const pawl_task *: an object of task_fields */
+    FIELD_RELATION   /* pawl_relation */
 } field_kind;
 
 #define FIELD_IDS_MAX 1000
@@ -84,6 +88,9 @@ pawl_status fields_parse(const field *table, pawl_bytes text, pawl_arena *arena,
 /* For fields.c and schedule_fields.c: one member of the kinds from FIELD_COUNT on; text of a member; what is wrong with it. */
 pawl_status field_set(const field *f, json value, pawl_arena *arena, void *to, pawl_error *err);
 bool field_text(const field *f, json value, pawl_arena *arena, const char **out, pawl_error *err);
+pawl_status field_set_ids(const field *f, json value, pawl_arena *arena, field_ids *to, pawl_error *err);
+pawl_status field_set_parents(const field *f, json value, pawl_arena *arena, pawl_task *to, pawl_error *err);
+pawl_status field_set_task(const field *f, json value, pawl_arena *arena, const pawl_task **to, pawl_error *err);
 pawl_status field_wrong(const field *f, const char *what, pawl_error *err);
 
 /* A task; what the object leaves out is as in `defaults`. */

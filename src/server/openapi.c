@@ -25,6 +25,13 @@ static const struct {
              "resolved_by:text? note:text? audit:text created_by:text? traceparent:text? headers:text? rate_key:text* rate_key_base64:text* content_type:text? "
              "payload:any* payload_base64:text* result_type:text? result:any* result_base64:text* result_ref:text? attempts:[attempt]* log:[log_line]* "
              "audit_trail:[change]* why:why*"},
+    {"batch", "id:id name:text state:text within:id? cancel_asked:bool total:int unfinished:int succeeded:int failed:int cancelled:int created_at:time? "
+              "closed_at:time? ended_at:time?"},
+    {"batches", "batches:[batch] next:text?"},
+    {"tree", "id:id batch:bool name:text?* type:text?* state:text waits:bool held:bool parents:[tree]* members:[tree]* children:[tree]* more:bool*"},
+    {"relative", "id:id batch:bool name:text?* type:text?* state:text waits:bool held:bool if_failed:text result_type:text? result:any* result_base64:text* "
+                 "result_ref:text? error:text?"},
+    {"relatives", "relatives:[relative] next:id?"},
     {"page", "tasks:[task] next:text? partial:bool"},
     {"item", "index:int id:id* outcome:text* status:text* detail:text*"},
     {"bulk", "results:[item] stored:int refused:int"},
@@ -197,6 +204,7 @@ static void field_schema(json_writer *w, const field *f, bool described)
         break;
     case FIELD_BOOL: json_text(w, "type", "boolean"); break;
     case FIELD_PAYLOAD: break;
+    case FIELD_PARENTS:
     case FIELD_IDS:
         json_text(w, "type", "array");
         json_number(w, "maxItems", FIELD_IDS_MAX);
@@ -207,6 +215,7 @@ static void field_schema(json_writer *w, const field *f, bool described)
         break;
     case FIELD_FILTER: ref(w, "filter", 6); break;
     case FIELD_PLAN: ref(w, "plan", 4); break;
+    case FIELD_TASK: ref(w, "new_task", 8); break;
     case FIELD_TEXTS:
     case FIELD_TIMES:
     case FIELD_WEEKDAYS: list_schema(w, f, true); break;
@@ -219,7 +228,8 @@ static void field_schema(json_writer *w, const field *f, bool described)
         if (field_words(f->kind)) enumeration(w, field_words(f->kind));
         break;
     }
-    if (described && f->kind != FIELD_FILTER && f->kind != FIELD_PLAN) json_text(w, "description", f->help);
+    if (described && f->kind != FIELD_FILTER && f->kind != FIELD_PLAN && f->kind != FIELD_TASK)
+        json_text(w, "description", f->help);
     jsonw_end_object(w);
 }
 
@@ -328,7 +338,7 @@ static const struct {
     const char *required;
 } bodies[] = {{"new_task", task_fields, "type"}, {"filter", filter_fields, NULL}, {"action", action_body, NULL},
               {"rate", rate_body, "permits"},    {"most", most_body, "most"},     {"schedule_spec", schedule_fields, NULL},
-              {"plan", plan_fields, NULL},       {"run", run_body, NULL}};
+              {"plan", plan_fields, NULL},       {"run", run_body, NULL},         {"new_batch", batch_body, NULL}};
 
 static const char *body_name(const field *fields)
 {
@@ -342,7 +352,7 @@ static void request_body(json_writer *w, const route *r)
     if (r->body == no_fields && r->place != PLACE_STREAM) return;
     jsonw_key(w, "requestBody");
     jsonw_object(w);
-    json_truth(w, "required", r->body != run_body);
+    json_truth(w, "required", r->body != run_body && r->body != batch_body);
     if (r->place == PLACE_STREAM) bulk_content(w);
     else content(w, "application/json", body_name(r->body));
     jsonw_end_object(w);
@@ -366,7 +376,8 @@ static void responses(json_writer *w, const route *r)
     jsonw_key(w, "responses");
     jsonw_object(w);
     response(w, "200", "done", type, schema);
-    if (strcmp(r->answer, "receipt") == 0) response(w, "201", "stored", type, schema);
+    if (strcmp(r->answer, "receipt") == 0 || (strcmp(r->answer, "batch") == 0 && r->method == HTTP_POST))
+        response(w, "201", "stored", type, schema);
     if (strcmp(r->answer, "ready") == 0) response(w, "503", "not now", type, schema);
     response(w, "default", "what is wrong, and what to do", "application/problem+json", "problem");
     jsonw_end_object(w);

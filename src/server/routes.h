@@ -20,6 +20,13 @@
     X(task_why,     GET,    "/v1/tasks/{id}/why",          READ,    DESK,   OWN,   no_fields,    no_fields,    "why",          "tasks why",         "Why is this task not running?") \
     X(task_cancel,  POST,   "/v1/tasks/{id}/cancel",       OPERATE, DESK,   OWN,   no_fields,    no_fields,    "done",         "tasks cancel",      "Cancel a task; a running one is asked to stop") \
     X(task_retry,   POST,   "/v1/tasks/{id}/retry",        OPERATE, DESK,   OWN,   no_fields,    no_fields,    "receipt",      "tasks retry",       "Run a failed or cancelled task again, as a new task") \
+    X(task_tree,    GET,    "/v1/tasks/{id}/tree",         READ,    DESK,   ALL,   tree_query,   no_fields,    "tree",         "tasks tree",        "A task or batch and those that wait for it, or that it waits for") \
+    X(relatives,    GET,    "/v1/tasks/{id}/relatives",    READ,    DESK,   ALL,   relatives_query, no_fields,    "relatives",    "tasks tree",        "Whom a task or batch has to do with, page by page; parents with their results") \
+    X(batch_list,   GET,    "/v1/batches",                 READ,    DESK,   ALL,   batches_query, no_fields,    "batches",      "batches list",      "Batches of tasks, newest first") \
+    X(batch_open,   POST,   "/v1/batches",                 ENQUEUE, DESK,   ALL,   no_fields,    batch_body,   "batch",        "batches open",      "Begin a batch, with tasks for its end") \
+    X(batch_get,    GET,    "/v1/batches/{batch}",         READ,    DESK,   ALL,   no_fields,    no_fields,    "batch",        "batches show",      "A batch, by its id or name, and its counts") \
+    X(batch_close,  POST,   "/v1/batches/{batch}/close",   ENQUEUE, DESK,   ALL,   no_fields,    no_fields,    "done",         "batches close",     "Let a batch have no more members") \
+    X(batch_cancel, POST,   "/v1/batches/{batch}/cancel",  OPERATE, DESK,   ALL,   no_fields,    no_fields,    "done",         "batches cancel",    "Close a batch and cancel all of it that has not ended") \
     X(dead_list,    GET,    "/v1/dead",                    READ,    DESK,   OWN,   list_query,   no_fields,    "page",         "dead list",         "Failed tasks that nobody has dealt with") \
     X(dead_retry,   POST,   "/v1/dead/retry",              OPERATE, DESK,   OWN,   no_fields,    action_body,  "results",      "dead retry",        "Run dead letters again") \
     X(dead_ack,     POST,   "/v1/dead/ack",                OPERATE, DESK,   OWN,   no_fields,    action_body,  "results",      "dead ack",          "Acknowledge dead letters, with a note") \

@@ -72,6 +72,8 @@ const char *const *field_words(field_kind kind)
     static const char *const scopes[] = {"", "queue", "type", "key", "tenants", NULL};
     static const char *const puts[] = {"keep", "update", "add", "edit", NULL};
     static const char *const audits[] = {"", "full", "minimal", "errors", "none", NULL};
+    static const char *const ends[] = {"cancel", "run", "hold", NULL};
+    static const char *const relations[] = {"", "parents", "children", "members", "batch", NULL};
     switch (kind) {
     case FIELD_GAP: return gaps;
     case FIELD_TWICE: return twices;
@@ -80,6 +82,8 @@ const char *const *field_words(field_kind kind)
     case FIELD_SCOPE: return scopes;
     case FIELD_PUT: return puts;
     case FIELD_AUDIT: return audits;
+    case FIELD_IF_FAILED: return ends;
+    case FIELD_RELATION: return relations;
     default: return NULL;
     }
 }
@@ -231,6 +235,8 @@ pawl_status field_set(const field *f, json value, pawl_arena *arena, void *to, p
         return PAWL_OK;
     case FIELD_TEXTS: return set_texts(f, value, arena, to, err);
     case FIELD_EVERY: return set_every(f, value, arena, to, err);
+    case FIELD_PARENTS: return field_set_parents(f, value, arena, to, err);
+    case FIELD_TASK: return field_set_task(f, value, arena, to, err);
     case FIELD_PLAN: return set_plan(f, value, arena, to, err);
     case FIELD_TIMES: return set_times(f, value, arena, to, err);
     case FIELD_WEEKDAYS:

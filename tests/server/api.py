@@ -266,6 +266,34 @@ def concurrency():
         call("PUT", f"/v1/concurrency/report{query}", body, 422)
 
 
+def batches():
+    opened = call("POST", "/v1/batches", {"name": "import 42", "on_finished": {"type": "report", "queue": "fam"}}, 201).json
+    checks.equal("open", (opened["state"], opened["total"]), ("open", 0))
+    refused("the name is taken", 409, "import 42", "POST", "/v1/batches", {"name": "import 42"})
+    first = call("POST", "/v1/tasks", {"type": "row", "queue": "fam", "batch": opened["id"]}, 201).json["id"]
+    child = call("POST", "/v1/tasks", {"type": "sum", "queue": "fam", "parents": [first, opened["id"]], "if_failed": "hold"}, 201).json["id"]
+    checks.equal("it waits", call("GET", f"/v1/tasks/{child}").json["state"], "waiting")
+    checks.equal("closed", call("POST", "/v1/batches/import%2042/close", wanted=200).json, {"done": "closed"})
+    refused("twice", 409, "clos", "POST", f"/v1/batches/{opened['id']}/close")
+    checks.equal("counts", call("GET", "/v1/batches/import%2042", wanted=200).json["unfinished"], 1)
+    checks.equal("listed", [b["name"] for b in call("GET", "/v1/batches?unfinished=true&limit=10", wanted=200).json["batches"]], ["import 42"])
+    tree = call("GET", f"/v1/tasks/{opened['id']}/tree?depth=2", wanted=200).json
+    checks.equal("a tree", ([m["id"] for m in tree["members"]], child in [c["id"] for c in tree["children"]]), ([first], True))
+    up = call("GET", f"/v1/tasks/{child}/tree?parents=true", wanted=200).json
+    checks.equal("upwards", sorted(p["id"] for p in up["parents"]), sorted([first, opened["id"]]))
+    page = call("GET", f"/v1/tasks/{child}/relatives?limit=1", wanted=200).json
+    rest = call("GET", f"/v1/tasks/{child}/relatives?after={page['next']}", wanted=200).json
+    checks.equal("by pages", sorted(r["id"] for r in page["relatives"] + rest["relatives"]), sorted([first, opened["id"]]))
+    checks.equal("its batch", [r["id"] for r in call("GET", f"/v1/tasks/{first}/relatives?relation=batch").json["relatives"]], [opened["id"]])
+    refused("no such parent", 404, "0000000000001", "POST", "/v1/tasks", {"type": "a", "parents": ["0000000000001"]})
+    for body in ({"parents": "x"}, {"parents": ["x"]}, {"if_failed": "maybe"}, {"batch": 7}):
+        call("POST", "/v1/tasks", {"type": "a", **body}, 422)
+    call("POST", "/v1/batches", {"on_finished": {"tpye": "a"}}, 422)
+    call("GET", f"/v1/tasks/{child}/tree?depth=0", wanted=422)
+    call("GET", "/v1/batches/nothing", wanted=404)
+    checks.equal("cancelled", call("POST", "/v1/batches/import%2042/cancel", wanted=200).json, {"done": "cancelled"})
+
+
 def dead():
     for i in range(4):
         served.pawl("enqueue", "--store", "sqlite:pawl.db", "--type", "bad", "--queue", "bad", "--max-attempts", "1", folder=server.folder)
@@ -385,7 +413,7 @@ def main():
     global server, document
     with served.Server() as server:
         document = Document(server.get("/v1/openapi.json").json)
-        for part in (tasks, lists, bulk, idempotency, store, schedules, concurrency, dead, bad_input, together, metrics, documents):
+        for part in (tasks, lists, bulk, idempotency, store, schedules, concurrency, batches, dead, bad_input, together, metrics, documents):
             part()
     return checks.end()
 

@@ -27,6 +27,9 @@ export interface NewTask {
   traceparent?: string; /* W3C trace context, carried to the run */
   headers?: string; /* free text for the handler, at most 16 KiB */
   audit?: "full" | "minimal" | "errors" | "none"; /* how much of its trail is kept: full, minimal, errors, none */
+  parents?: Id[]; /* it waits until these tasks and batches have ended */
+  if_failed?: "cancel" | "run" | "hold"; /* if a parent fails or is cancelled: cancel it, run it, or hold it until the parent was retried */
+  batch?: Id; /* of which it is a member */
   id?: Id; /* store it under this id, unless a task with it is stored already */
 }
 
@@ -111,6 +114,13 @@ export interface Plan {
 
 export interface Run {
   payload?: Json; /* in place of the schedule's own */
+}
+
+export interface NewBatch {
+  name?: string; /* one at a time has it; its id by default */
+  within?: Id; /* the batch that it is a member of */
+  on_finished?: NewTask;
+  on_succeeded?: NewTask;
 }
 
 export interface Receipt {
@@ -210,6 +220,62 @@ export interface Task {
   log?: LogLine[];
   audit_trail?: Change[];
   why?: Why;
+}
+
+export interface Batch {
+  id: Id;
+  name: string;
+  state: string;
+  within: Id | null;
+  cancel_asked: boolean;
+  total: number;
+  unfinished: number;
+  succeeded: number;
+  failed: number;
+  cancelled: number;
+  created_at: Time | null;
+  closed_at: Time | null;
+  ended_at: Time | null;
+}
+
+export interface Batches {
+  batches: Batch[];
+  next: string | null;
+}
+
+export interface Tree {
+  id: Id;
+  batch: boolean;
+  name?: string | null;
+  type?: string | null;
+  state: string;
+  waits: boolean;
+  held: boolean;
+  parents?: Tree[];
+  members?: Tree[];
+  children?: Tree[];
+  more?: boolean;
+}
+
+export interface Relative {
+  id: Id;
+  batch: boolean;
+  name?: string | null;
+  type?: string | null;
+  state: string;
+  waits: boolean;
+  held: boolean;
+  if_failed: string;
+  result_type: string | null;
+  result?: Json;
+  result_base64?: string;
+  result_ref: string | null;
+  error: string | null;
+}
+
+export interface Relatives {
+  relatives: Relative[];
+  next: Id | null;
 }
 
 export interface Page {
@@ -466,6 +532,20 @@ export interface Routes {
   "POST /v1/tasks/{id}/cancel": { path: { id: Id; }; query: {}; body: undefined; answer: Done };
   /* Run a failed or cancelled task again, as a new task. Scope: operate. */
   "POST /v1/tasks/{id}/retry": { path: { id: Id; }; query: {}; body: undefined; answer: Receipt };
+  /* A task or batch and those that wait for it, or that it waits for. Scope: read. */
+  "GET /v1/tasks/{id}/tree": { path: { id: Id; }; query: { parents?: boolean; depth?: number; limit?: number; }; body: undefined; answer: Tree };
+  /* Whom a task or batch has to do with, page by page; parents with their results. Scope: read. */
+  "GET /v1/tasks/{id}/relatives": { path: { id: Id; }; query: { relation?: "parents" | "children" | "members" | "batch"; after?: Id; limit?: number; }; body: undefined; answer: Relatives };
+  /* Batches of tasks, newest first. Scope: read. */
+  "GET /v1/batches": { path: {}; query: { unfinished?: boolean; limit?: number; cursor?: string; }; body: undefined; answer: Batches };
+  /* Begin a batch, with tasks for its end. Scope: enqueue. */
+  "POST /v1/batches": { path: {}; query: {}; body: NewBatch | undefined; answer: Batch };
+  /* A batch, by its id or name, and its counts. Scope: read. */
+  "GET /v1/batches/{batch}": { path: { batch: string; }; query: {}; body: undefined; answer: Batch };
+  /* Let a batch have no more members. Scope: enqueue. */
+  "POST /v1/batches/{batch}/close": { path: { batch: string; }; query: {}; body: undefined; answer: Done };
+  /* Close a batch and cancel all of it that has not ended. Scope: operate. */
+  "POST /v1/batches/{batch}/cancel": { path: { batch: string; }; query: {}; body: undefined; answer: Done };
   /* Failed tasks that nobody has dealt with. Scope: read. */
   "GET /v1/dead": { path: {}; query: { state?: string; type?: string; queue?: string; tenant?: string; key?: string; since?: Time; until?: Time; oldest_first?: boolean; limit?: number; cursor?: string; }; body: undefined; answer: Page };
   /* Run dead letters again. Scope: operate. */
