@@ -1058,7 +1058,8 @@ typedef struct pawl_schedule {
     int priority, max_attempts;
     int64_t timeout_us;
     pawl_audit audit;
-    bool disabled; /* stored, but fires nothing until it is enabled */
+    bool disabled;  /* stored, but fires nothing until it is enabled */
+    const char *by; /* who puts it, for the operator log; NULL: no entry. Not stored with it */
 } pawl_schedule;
 
 typedef enum pawl_put {

@@ -53,11 +53,6 @@ const opt batches_open_opts[] = {
     OPTIONS_END};
 const opt batches_by_opts[] = {BY, OPTIONS_END};
 
-static const char *state_word(const pawl_batch_info *b)
-{
-    return b->state == PAWL_PENDING ? "open" : b->state == PAWL_WAITING ? "closed" : pawl_state_name(b->state);
-}
-
 pawl_status batch_find(pawl *p, const char *text, pawl_batch_info **out, pawl_error *err)
 {
     pawl_id id;
@@ -66,25 +61,6 @@ pawl_status batch_find(pawl *p, const char *text, pawl_batch_info **out, pawl_er
 }
 
 /* ---- looking ------------------------------------------------------------------------------------------------------------- */
-
-static void batch_json(json_writer *w, const pawl_batch_info *b)
-{
-    jsonw_object(w);
-    json_id(w, "id", b->id);
-    json_text(w, "name", b->name);
-    json_text(w, "state", state_word(b));
-    json_id(w, "within", b->within);
-    json_truth(w, "cancel_asked", b->cancel_asked);
-    json_number(w, "total", b->total);
-    json_number(w, "unfinished", b->unfinished);
-    json_number(w, "succeeded", b->succeeded);
-    json_number(w, "failed", b->failed);
-    json_number(w, "cancelled", b->cancelled);
-    json_instant(w, "created_at", b->created_us);
-    json_instant(w, "closed_at", b->closed_us);
-    json_instant(w, "ended_at", b->ended_us);
-    jsonw_end_object(w);
-}
 
 static int batches_json(const cli *c, const pawl_batches *batches)
 {
@@ -125,7 +101,7 @@ static bool batches_table(const cli *c, const pawl_batches *batches)
         pawl_id_format(b->id, id);
         table_cell(&t, PLAIN, "%s", id);
         table_cell(&t, BOLD, "%s", b->name);
-        table_cell(&t, b->state == PAWL_FAILED ? RED : b->ended_us ? PLAIN : CYAN, "%s", state_word(b));
+        table_cell(&t, b->state == PAWL_FAILED ? RED : b->ended_us ? PLAIN : CYAN, "%s", batch_word(b->state));
         number_cell(&t, b->total, PLAIN);
         number_cell(&t, b->unfinished, CYAN);
         number_cell(&t, b->succeeded, GREEN);

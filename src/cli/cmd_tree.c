@@ -26,8 +26,6 @@ const opt tree_opts[] = {
 typedef struct walk {
     cli *c;
     pawl *p;
-    json_writer *w; /* NULL: for people */
-    answer answer;
     pawl_error err;
     pawl_id shown[SHOWN_MOST]; /* and followed */
     int count;
@@ -43,8 +41,7 @@ static bool seen(const walk *t, pawl_id id)
 
 static const char *word(const pawl_relative *r)
 {
-    if (r->batch && !pawl_state_terminal(r->state)) return r->state == PAWL_PENDING ? "open" : "closed";
-    return r->state ? pawl_state_name(r->state) : "gone";
+    return !r->state ? "gone" : r->batch ? batch_word(r->state) : pawl_state_name(r->state);
 }
 
 static void row_text(const walk *t, const pawl_relative *r, const char *branch, bool again)
@@ -61,58 +58,36 @@ static void row_text(const walk *t, const pawl_relative *r, const char *branch, 
     buf_done(&name);
 }
 
-static void row_json(const walk *t, const pawl_relative *r)
-{
-    json_id(t->w, "id", r->id);
-    json_truth(t->w, "batch", r->batch);
-    json_text(t->w, r->batch ? "name" : "type", r->type);
-    json_text(t->w, "state", word(r));
-    json_truth(t->w, "waits", r->waits);
-    json_truth(t->w, "held", r->held);
-}
-
 static bool follow(walk *t, const pawl_relative *of, int left, size_t at);
 
 static bool one(walk *t, const pawl_relative *r, int left, size_t at, bool last)
 {
     bool again = seen(t, r->id), full = t->count == SHOWN_MOST;
-    if (t->w) jsonw_object(t->w);
-    if (t->w) row_json(t, r);
-    else row_text(t, r, last ? "`- " : "|- ", again);
+    row_text(t, r, last ? "`- " : "|- ", again);
     if (!again && !full) t->shown[t->count++] = r->id;
     size_t next = at + (size_t)snprintf(t->line + at, sizeof t->line - at, "%s", last ? "   " : "|  ");
     bool ok = again || full || left == 0 || follow(t, r, left, next);
     t->line[at] = '\0';
-    if (t->w) jsonw_end_object(t->w);
     return ok;
 }
 
-static bool page(walk *t, const pawl_relative *of, pawl_relation relation, const char *name, int left, size_t at)
+static bool page(walk *t, const pawl_relative *of, pawl_relation relation, int left, size_t at)
 {
     pawl_relatives *r;
     bool ok = true;
     if (pawl_get_relatives(t->p, of->id, relation, 0, (int)width, &r, &t->err)) return false;
-    if (t->w) {
-        jsonw_key(t->w, name);
-        jsonw_array(t->w);
-    }
     for (size_t i = 0; i < r->count && ok && t->count < SHOWN_MOST; i++)
         ok = one(t, &r->relatives[i], left - 1, at, i + 1 == r->count && !r->next);
-    if (t->w) {
-        jsonw_end_array(t->w);
-        if (r->next) json_truth(t->w, "more", true);
-    } else if (r->next) {
-        printf("%s`- ... and more: see --limit\n", t->line);
-    }
+    if (r->next) printf("%s`- ... and more: see --limit\n", t->line);
     pawl_relatives_free(r);
     return ok;
 }
 
 static bool follow(walk *t, const pawl_relative *of, int left, size_t at)
 {
-    if (upwards) return page(t, of, PAWL_PARENTS, "parents", left, at);
-    if (of->batch && !page(t, of, PAWL_MEMBERS, "members", left, at)) return false;
-    return page(t, of, PAWL_CHILDREN, "children", left, at);
+    if (upwards) return page(t, of, PAWL_PARENTS, left, at);
+    if (of->batch && !page(t, of, PAWL_MEMBERS, left, at)) return false;
+    return page(t, of, PAWL_CHILDREN, left, at);
 }
 
 /* What it is; false: err says why it is nothing. */
@@ -141,25 +116,26 @@ static void give_back(const pawl_relative *root, void *lent)
     else pawl_info_free(lent);
 }
 
+static int show_json(walk *t, pawl_id id)
+{
+    answer a;
+    cli_json_begin(t->c, &a);
+    tree_options o = {.id = id, .parents = upwards, .depth = (int)depth, .limit = (int)width};
+    if (!tree_json(&a.w, t->p, &o, &t->err)) return cli_json_end(t->c, &a);
+    buf_done(&a.out);
+    return cli_fail(t->c, &t->err);
+}
+
 static int show(walk *t, pawl_id id)
 {
     pawl_relative root;
     void *lent = NULL;
     if (!root_of(t, id, &root, &lent)) return cli_fail(t->c, &t->err);
     t->shown[t->count++] = id;
-    if (t->c->json) {
-        cli_json_begin(t->c, &t->answer);
-        t->w = &t->answer.w;
-        jsonw_object(t->w);
-        row_json(t, &root);
-    } else {
-        row_text(t, &root, "", false);
-    }
+    row_text(t, &root, "", false);
     bool ok = follow(t, &root, (int)depth, 0);
-    if (t->w) jsonw_end_object(t->w);
-    int code = t->w ? cli_json_end(t->c, &t->answer) : 0;
     give_back(&root, lent);
-    return ok ? code : cli_fail(t->c, &t->err);
+    return ok ? 0 : cli_fail(t->c, &t->err);
 }
 
 int cmd_tasks_tree(cli *c)
@@ -172,7 +148,7 @@ int cmd_tasks_tree(cli *c)
         t->c = c;
         t->p = cli_open_reading(c, &code);
         if (t->p) {
-            code = show(t, ids[0]);
+            code = c->json ? show_json(t, ids[0]) : show(t, ids[0]);
             pawl_close(t->p);
         }
         alloc_free(alloc_default(), ids);
