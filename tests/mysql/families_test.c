@@ -318,6 +318,105 @@ static void held_while_it_tells(void **state)
     }
 }
 
+/* ---- the program's own transaction ----------------------------------------------------------------------------------------- */
+
+typedef struct program {
+    MYSQL *my;
+    pawl_arena *arena;
+} program;
+
+/* REPEATABLE READ: it goes on seeing what was there when it looked first. */
+static program begin_program(void)
+{
+    program p = {my_bed_connect(s.race.database), arena_new(alloc_default(), 0)};
+    my_bed_exec(p.my, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ; BEGIN");
+    my_bed_int(p.my, "SELECT COUNT(*) FROM pawl_live");
+    return p;
+}
+
+static void in_program(const program *p, pawl_op *op)
+{
+    pawl_error err;
+    if (s.race.quick->type->tx_apply(s.race.quick, p->my, op, 1, p->arena, &err)) fail_msg("%s", err.message);
+    assert_int_equal(op->result, PAWL_OP_DONE);
+}
+
+static void end_program(const program *p, const char *how)
+{
+    my_bed_exec(p->my, "%s", how);
+    mysql_close(p->my);
+    arena_free(p->arena);
+}
+
+static pawl_op finish_op(const held_task *t)
+{
+    pawl_op op = {.kind = PAWL_OP_FINISH, .id = t->id, .fence = t->fence, .audit = PAWL_AUDIT_FULL};
+    op.u.finish.to = PAWL_SUCCEEDED;
+    op.u.finish.run = (pawl_execution){.outcome = PAWL_ATTEMPT_SUCCEEDED, .number = 1, .progress = -1};
+    return op;
+}
+
+static int64_t state_of(pawl_id id)
+{
+    return my_bed_int(
+        s.race.my,
+        "SELECT COALESCE((SELECT state FROM pawl_live WHERE id = %lld), (SELECT state FROM pawl_done WHERE id = %lld))",
+        (long long)id, (long long)id);
+}
+
+/* It holds no parent: the parent ends while it is open, and the child is told once it is committed. */
+static void a_child_in_a_programs_transaction(void **state)
+{
+    answer a = {0};
+    pawl_body body;
+    (void)state;
+    race_hold(&s.race, "TRUE");
+    set_scene();
+    program p = begin_program();
+    pawl_kin parent = {.id = s.a.id};
+    pawl_op op = insert_op(&body, &(pawl_family){.parents = &parent, .parents_count = 1});
+    in_program(&p, &op);
+    do_finish_a(s.race.quick, &a);
+    assert_int_equal(a.result, PAWL_OP_DONE);
+    end_program(&p, "COMMIT");
+    assert_int_equal(state_of(op.out_id), PAWL_WAITING);
+    settle_all();
+    assert_int_equal(state_of(op.out_id), PAWL_PENDING);
+    check_families();
+}
+
+/* Nobody waits for it meanwhile: neither at the batch, nor with other children of what it completes. */
+static void a_completion_in_a_programs_transaction(void **state)
+{
+    answer a = {0};
+    (void)state;
+    set_scene();
+    program p = begin_program();
+    pawl_op parent = finish_op(&s.a), member = finish_op(&s.m);
+    in_program(&p, &parent);
+    in_program(&p, &member);
+    do_finish_n(s.race.quick, &a);
+    do_close(s.race.quick, &a);
+    do_finish_b(s.race.quick, &a);
+    assert_true(a.status == PAWL_OK && a.result == PAWL_OP_DONE);
+    settle_all();
+    assert_int_equal(state_of(s.c), PAWL_WAITING);
+    assert_int_equal(state_of(s.e), PAWL_WAITING);
+    end_program(&p, "COMMIT");
+    settle_all();
+    assert_int_equal(state_of(s.c), PAWL_PENDING);
+    assert_int_equal(state_of(s.e), PAWL_PENDING);
+    check_families();
+    set_scene();
+    p = begin_program();
+    parent = finish_op(&s.a);
+    in_program(&p, &parent);
+    end_program(&p, "ROLLBACK");
+    settle_all();
+    assert_int_equal(state_of(s.d), PAWL_WAITING);
+    check_families();
+}
+
 /* ---- many ---------------------------------------------------------------------------------------------------------------- */
 
 #define AT_ONCE 1000
@@ -444,9 +543,14 @@ static int tear_down(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {cmocka_unit_test(the_first_commits),   cmocka_unit_test(the_first_is_killed),
-                                              cmocka_unit_test(held_while_it_tells), cmocka_unit_test(very_many_children),
-                                              cmocka_unit_test(a_long_chain),        cmocka_unit_test(very_many_members)};
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(the_first_commits),
+                                              cmocka_unit_test(the_first_is_killed),
+                                              cmocka_unit_test(held_while_it_tells),
+                                              cmocka_unit_test(a_child_in_a_programs_transaction),
+                                              cmocka_unit_test(a_completion_in_a_programs_transaction),
+                                              cmocka_unit_test(very_many_children),
+                                              cmocka_unit_test(a_long_chain),
+                                              cmocka_unit_test(very_many_members)};
     if (!my_bed_there()) return BED_SKIP;
     return cmocka_run_group_tests_name("families", tests, set_up, tear_down);
 }
