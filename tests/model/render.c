@@ -73,8 +73,8 @@ static void render_insert(world *w, int side, const pawl_op *op)
 
 void render_op(world *w, int side, const pawl_op *op)
 {
-    static const char *const kinds[] = {"?",        "insert", "start", "finish", "release",
-                                        "progress", "cancel", "retry", "ack",    "queue"};
+    static const char *const kinds[] = {"?",     "insert",  "start", "finish", "release",  "progress", "cancel", "retry", "ack",
+                                        "queue", "reserve", "limit", "bound",  "schedule", "step",     "batch",  "settle"};
     say(w, side, "  %s: %s", kinds[op->kind], result_name(op->result));
     if (op->kind == PAWL_OP_INSERT) render_insert(w, side, op);
     if (op->kind == PAWL_OP_RETRY && (op->result == PAWL_OP_DONE || op->result == PAWL_OP_EXISTING))

@@ -256,6 +256,29 @@ static void the_first_is_killed(void **state)
     both_orders(true);
 }
 
+/* The schedule is told in the program's own commit. */
+static void a_completion_in_a_programs_transaction(void **state)
+{
+    pawl_error err;
+    (void)state;
+    set_scene();
+    MYSQL *my = my_bed_connect(s.race.database);
+    pawl_arena *arena = arena_new(alloc_default(), 0);
+    my_bed_exec(my, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ; BEGIN");
+    pawl_op op = {.kind = PAWL_OP_FINISH, .id = s.t, .fence = s.fence, .audit = PAWL_AUDIT_FULL};
+    op.u.finish.to = PAWL_SUCCEEDED;
+    op.u.finish.run = (pawl_execution){.outcome = PAWL_ATTEMPT_SUCCEEDED, .number = 1, .progress = -1};
+    if (s.race.quick->type->tx_apply(s.race.quick, my, &op, 1, arena, &err)) fail_msg("%s", err.message);
+    assert_int_equal(op.result, PAWL_OP_DONE);
+    assert_int_equal(my_bed_int(s.race.my, "SELECT open FROM pawl_schedule WHERE name = 's'"), 1);
+    my_bed_exec(my, "COMMIT");
+    assert_int_equal(my_bed_int(s.race.my, "SELECT open FROM pawl_schedule WHERE name = 's'"), 0);
+    assert_int_equal(my_bed_int(s.race.my, "SELECT waiting FROM pawl_schedule WHERE name = 'f'"), 1);
+    check_counts();
+    mysql_close(my);
+    arena_free(arena);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -273,7 +296,8 @@ static int tear_down(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {cmocka_unit_test(the_first_commits), cmocka_unit_test(the_first_is_killed)};
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(the_first_commits), cmocka_unit_test(the_first_is_killed),
+                                              cmocka_unit_test(a_completion_in_a_programs_transaction)};
     if (!my_bed_there()) return BED_SKIP;
     return cmocka_run_group_tests_name("schedules", tests, set_up, tear_down);
 }

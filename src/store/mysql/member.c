@@ -44,10 +44,10 @@ static void open_batch(work *w, pawl_op *op, const pawl_batch_put *put)
     const batch_row *outer = put->within ? my_batch_row(w, put->within) : NULL;
     pawl_id same = named(w, put->name);
     op->out_id = same ? same : put->within;
-    op->result = same                     ? PAWL_OP_EXISTING
-                 : put->within && !outer  ? PAWL_OP_NOT_FOUND
-                 : outer && outer->closed ? PAWL_OP_CONFLICT
-                                          : PAWL_OP_DONE;
+    op->result = same                           ? PAWL_OP_EXISTING
+                 : put->within && !outer        ? PAWL_OP_NOT_FOUND
+                 : put->within && outer->closed ? PAWL_OP_CONFLICT
+                                                : PAWL_OP_DONE;
     if (op->result != PAWL_OP_DONE) return;
     if (op->id && (my_task(w, op->id) || my_batch_row(w, op->id))) {
         op->result = PAWL_OP_COLLISION;

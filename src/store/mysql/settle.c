@@ -416,7 +416,7 @@ static int settle_some(my_store *s, conn *c, int64_t node, int64_t lane, int mos
 
 static int cancel_some(my_store *s, conn *c, const telling *t, int most, pawl_arena *arena, settled *out)
 {
-    pawl_id ids[CANCELS];
+    pawl_id ids[CANCELS], last = 0;
     int room = most < CANCELS ? most : CANCELS, count = 0;
     my_script(c);
     my_put_int(c, t->id);
@@ -425,8 +425,8 @@ static int cancel_some(my_store *s, conn *c, const telling *t, int most, pawl_ar
     my_add(c, SQL_members_page);
     if (!my_send(c, CALL_READS)) return -1;
     const answer *a = my_answer(c, SQL_members_page);
-    for (; count < a->rows && count < room; count++) ids[count] = get_int(a, count, 0);
-    if (!my_cancel_members(s, c, t->id, ids, count, count == room ? ids[count - 1] : 0, arena, out)) return -1;
+    for (; count < a->rows && count < room; count++) ids[count] = last = get_int(a, count, 0);
+    if (!my_cancel_members(s, c, t->id, ids, count, count == room ? last : 0, arena, out)) return -1;
     out->freed = true;
     return count > 0 ? count : 1;
 }
