@@ -1,16 +1,22 @@
 #!/usr/bin/env python3
 """One parent, many children, and nodes that are killed while the children are told: each child runs, and runs once.
 
+    family.py [KIND] [--children N] [--kills N]        KIND: sqlite, or that of a server
+
 The children wait in a queue of their own, which nobody serves until all of them have been told. So whatever was killed, none of them was
 running then, and once is once.
 """
 
 import argparse
+import contextlib
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
+
+import servers
 
 FACTOR = float(os.environ.get("PAWL_TIMEOUT_FACTOR", "1"))
 PAWL = os.environ["PAWL_BIN"]
@@ -28,43 +34,62 @@ def worker(queue, *command, extra=()):
                             stderr=subprocess.DEVNULL)
 
 
-def waiting(store):
-    import sqlite3
-    db = sqlite3.connect(f"file:{store}?mode=ro", uri=True, timeout=30)
-    try:
-        return db.execute("SELECT count(*) FROM pawl_wait").fetchone()[0]
-    finally:
-        db.close()
+class File:
+    """The store, and how many children wait there."""
+
+    def __init__(self, path):
+        self.path, self.address = path, f"sqlite:{path}"
+
+    def waiting(self):
+        with contextlib.closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=30)) as db:
+            return db.execute("SELECT count(*) FROM pawl_wait").fetchone()[0]
+
+
+class Remote:
+    def __init__(self, server):
+        self.server, self.address = server, server.url()
+
+    def waiting(self):
+        return int(self.server.sql("SELECT count(*) FROM pawl.pawl_wait"))
+
+
+@contextlib.contextmanager
+def store_of(kind, folder):
+    if kind == "sqlite":
+        yield File(os.path.join(folder, "pawl.db"))
+    else:
+        with servers.server(kind) as server:
+            yield Remote(server)
 
 
 def main():
     args = argparse.ArgumentParser()
+    args.add_argument("kind", nargs="?", default="sqlite", choices=["sqlite", *servers.KINDS])
     args.add_argument("--children", type=int, default=4000)
     args.add_argument("--kills", type=int, default=4)
     args = args.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        store = os.path.join(folder, "pawl.db")
-        os.environ["PAWL_STORE"] = f"sqlite:{store}"
+    with tempfile.TemporaryDirectory() as folder, store_of(args.kind, folder) as store:
+        os.environ["PAWL_STORE"] = store.address
         parent = pawl("enqueue", "--type", "parent", "--queue", "first")
         pawl("enqueue", "--bulk", "-", "--type", "child", "--queue", "later", "--parent", parent, given="{}\n" * args.children)
         last = pawl("enqueue", "--type", "last", "--queue", "last", "--parent", parent)
-        assert waiting(store) == args.children + 1, waiting(store)
+        assert store.waiting() == args.children + 1, store.waiting()
 
         until = time.monotonic() + 120 * FACTOR
         killed, before = 0, args.children + 1
-        while (left := waiting(store)) > 0:
+        while (left := store.waiting()) > 0:
             node = worker("first", "true")
             # Killed as soon as it has told some of them, while others wait.
-            while (now := waiting(store)) == left and node.poll() is None and time.monotonic() < until:
+            while (now := store.waiting()) == left and node.poll() is None and time.monotonic() < until:
                 pass
             if killed < args.kills and now > 0:
                 killed += 1
             elif now > 0:
-                while waiting(store) > 0 and time.monotonic() < until:
+                while store.waiting() > 0 and time.monotonic() < until:
                     pass
             node.kill()
             node.wait()
-            assert time.monotonic() < until, f"{waiting(store)} children still wait"
+            assert time.monotonic() < until, f"{store.waiting()} children still wait"
             assert now < before, "nobody was told"
             before = now
         states = pawl("stats", "--json")

@@ -582,6 +582,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_did bool;
     v_room int4;
+    v_until int8 := pawl_now() + 250000; -- whoever waits for this commit does not wait for long
     w pawl_unsettled;
     r record;
 BEGIN
@@ -593,7 +594,7 @@ BEGIN
     LOOP
         SELECT * INTO w FROM pawl_unsettled WHERE later_us <= p_now ORDER BY n LIMIT 1;
         o_left := FOUND;
-        EXIT WHEN NOT FOUND OR o_told >= p_most;
+        EXIT WHEN NOT FOUND OR o_told >= p_most OR (o_told > 0 AND pawl_now() > v_until);
         v_room := least(p_most - o_told, 256);
         IF w.kind = 1 THEN
             r := pawl_tell_children(p_now, p_node, p_lane, v_room);
