@@ -1201,8 +1201,7 @@ PAWL_API pawl_status pawl_preview_schedule(pawl *p, const pawl_schedule *schedul
  *     for (...) pawl_dispatch(p, &(pawl_task){.type = "import.row", .payload = row, .batch = batch}, NULL, &err);
  *     pawl_close_batch(p, batch, NULL, &err);
  *
- * Members may be added until it is closed; what a member spawns may join it even then. See docs/dependencies.md. On stores that do not
- * keep families of tasks yet (PostgreSQL): UNSUPPORTED.
+ * Members may be added until it is closed; what a member spawns may join it even then. See docs/dependencies.md.
  */
 typedef struct pawl_batch_options {
     const char *name;              /* one at a time has it; NULL = the id's 13 characters */

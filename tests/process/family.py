@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """One parent, many children, and nodes that are killed while the children are told: each child runs, and runs once.
 
+    family.py [KIND] [--children N] [--kills N]        KIND: sqlite, or that of a server
+
 The children wait in a queue of their own, which nobody serves until all of them have been told. So whatever was killed, none of them was
 running then, and once is once.
 """
@@ -8,6 +10,7 @@ running then, and once is once.
 import argparse
 import contextlib
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -32,37 +35,32 @@ def worker(queue, *command, extra=()):
 
 
 class File:
-    """A SQLite file."""
+    """The store, and how many children wait there."""
 
-    def __init__(self, folder):
-        self.path = os.path.join(folder, "pawl.db")
-        self.name = f"sqlite:{self.path}"
+    def __init__(self, path):
+        self.path, self.address = path, f"sqlite:{path}"
 
     def waiting(self):
-        import sqlite3
-        db = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=30)
-        try:
+        with contextlib.closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=30)) as db:
             return db.execute("SELECT count(*) FROM pawl_wait").fetchone()[0]
-        finally:
-            db.close()
 
 
-class OnServer:
-    def __init__(self, server):
-        self.server = server
-        self.name = server.url()
+class Remote:
+    def __init__(self, server, kind):
+        self.server, self.address = server, server.url()
+        self.table = "pawl.pawl_wait" if kind == "postgres" else "pawl_wait"
 
     def waiting(self):
-        return int(self.server.sql("SELECT count(*) FROM pawl_wait"))
+        return int(self.server.sql(f"SELECT count(*) FROM {self.table}"))
 
 
 @contextlib.contextmanager
 def store_of(kind, folder):
     if kind == "sqlite":
-        yield File(folder)
-        return
-    with servers.server(kind) as server:
-        yield OnServer(server)
+        yield File(os.path.join(folder, "pawl.db"))
+    else:
+        with servers.server(kind) as server:
+            yield Remote(server, kind)
 
 
 def main():
@@ -72,7 +70,7 @@ def main():
     args.add_argument("--kills", type=int, default=4)
     args = args.parse_args()
     with tempfile.TemporaryDirectory() as folder, store_of(args.kind, folder) as store:
-        os.environ["PAWL_STORE"] = store.name
+        os.environ["PAWL_STORE"] = store.address
         parent = pawl("enqueue", "--type", "parent", "--queue", "first")
         pawl("enqueue", "--bulk", "-", "--type", "child", "--queue", "later", "--parent", parent, given="{}\n" * args.children)
         last = pawl("enqueue", "--type", "last", "--queue", "last", "--parent", parent)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """An idle node on a server: at most one question per interval of its safety poll, and nothing is written. Behind a pooling proxy
-of PostgreSQL: one renewal per interval.
+of PostgreSQL: one renewal per interval. On PostgreSQL there are a hundred thousand schedules that are not due.
 
     server_idle.py KIND [SECONDS]        how long is looked; 4 by default
 
@@ -26,12 +26,24 @@ def check(condition, text):
         raise proc.Failure(text)
 
 
+FAR_AWAY = """
+    WITH d AS (INSERT INTO pawl.pawl_schedule (name, anchor_us, created_us, changed_us, spec)
+               SELECT 'far.' || i, 0, 0, 0, '{"type":"ok","every":1,"unit":"hours"}' FROM generate_series(1, 100000) i RETURNING id, name)
+    INSERT INTO pawl.pawl_schedule_state (id, name, version, next_us, occurrence_us, look_us, off, watch)
+    SELECT id, name, 1, x.at, x.at, x.at, 0, false FROM d, (SELECT (extract(epoch FROM now()) + 86400)::int8 * 1000000 AS at) x;
+    UPDATE pawl.pawl_gate SET schedules = 1;
+    ANALYZE pawl.pawl_schedule_state;
+"""
+
+
 class PostgresScene:
     def __init__(self, server, proxy):
         self.server, self.renews = server, proxy
         self.name = "behind_proxy" if proxy else "idle"
         self.url = server.url(proxy, pawl_poll_ms=POLL_MS, application_name=self.name)
         server.set(autovacuum="off", log_line_prefix="asked by %a ", log_statement="all")
+        if not proxy:
+            check(server.sql(FAR_AWAY) is not None, "the schedules could not be stored")
 
     def asked(self):
         return [sql for who, sql in LINE.findall(self.server.log()) if who == self.name]

@@ -60,14 +60,14 @@ static bool step_good(const pawl_op *op)
 static bool op_good(const pawl_op *op)
 {
     switch (op->kind) {
-    case PAWL_OP_INSERT: return !op->u.insert.family && body_good(op->u.insert.body);
+    case PAWL_OP_INSERT: return body_good(op->u.insert.body);
     case PAWL_OP_ACK: return text_good(op->by) && text_good(op->u.ack.note);
     case PAWL_OP_LIMIT: return text_good(op->by) && op->u.limit.type && op->u.limit.type[0] && name_good(op->u.limit.type);
     case PAWL_OP_BOUND: return bound_good(op);
     case PAWL_OP_SCHEDULE: return schedule_good(op);
     case PAWL_OP_STEP: return step_good(op);
     case PAWL_OP_BATCH:
-    case PAWL_OP_SETTLE: return false;
+        return text_good(op->by) && (op->u.batch->act != PAWL_BATCH_OPEN || (op->u.batch->name && name_good(op->u.batch->name)));
     case PAWL_OP_QUEUE: return text_good(op->by) && op->u.queue.queue && op->u.queue.queue[0] && name_good(op->u.queue.queue);
     default: return text_good(op->by);
     }
@@ -88,6 +88,8 @@ static flat_kind kind_of(const pawl_op *op)
     case PAWL_OP_BOUND: return FLAT_BOUNDS;
     case PAWL_OP_SCHEDULE:
     case PAWL_OP_STEP: return FLAT_SCHEDULES;
+    case PAWL_OP_BATCH:
+    case PAWL_OP_SETTLE: return FLAT_BATCHES;
     default: return FLAT_PEOPLE;
     }
 }
@@ -114,6 +116,8 @@ static void pick(flat *f, flat_kind kind, int i) { f->lists[kind][f->counts[kind
 void pg_flat_select(flat *f, int lo, int hi)
 {
     for (int k = 0; k < FLAT_KINDS; k++) f->counts[k] = 0;
+    f->lo = lo;
+    f->hi = hi;
     for (int i = lo; i < hi; i++) {
         if (f->ops[i].refused || of_step(f, i)) continue;
         pick(f, kind_of(f->ops[i].op), i);
@@ -564,7 +568,7 @@ static bool insert_simple(const flat_op *o, const pawl_op *first)
     if (op->u.insert.ask_lease != first->u.insert.ask_lease || (b->content_type && !is_json(op)) || is_json(op) != is_json(first))
         return false;
     if (has_tenant(op) || b->max_attempts || b->timeout_us || b->retry_of || b->key) return false;
-    return !b->created_by && !b->traceparent && !b->headers && !b->rate_key.data;
+    return !b->created_by && !b->traceparent && !b->headers && !b->rate_key.data && !op->u.insert.family;
 }
 
 int pg_flat_simple(const flat *f)

@@ -152,6 +152,7 @@ typedef enum flat_kind {
     FLAT_SLOTS,
     FLAT_LIMITS,
     FLAT_BOUNDS,
+    FLAT_BATCHES, /* and SETTLEs */
     FLAT_KINDS
 } flat_kind;
 
@@ -159,7 +160,9 @@ enum {
     SLOT_COLUMNS = 9,
     LIMIT_COLUMNS = 5,
     BOUND_COLUMNS = 5,
-    SCHEDULE_COLUMNS = 3
+    SCHEDULE_COLUMNS = 3,
+    FAMILY_COLUMNS = 2,
+    BATCH_COLUMNS = 2
 }; /* parameters of pawl_apply for FLAT_SLOTS and what follows */
 
 typedef struct flat {
@@ -169,6 +172,7 @@ typedef struct flat {
     int counts[FLAT_KINDS];
     bool asks;    /* an INSERT asks for a lease */
     bool careful; /* every INSERT one by one: an id may be taken */
+    int lo, hi;   /* which were selected */
 } flat;
 
 bool pg_flat_make(flat *f, pawl_op **ops, int count, pawl_arena *arena); /* false: no memory. Judges what cannot be stored */
@@ -183,7 +187,9 @@ void pg_flat_people(params *p, const flat *f, interned *n);
 void pg_flat_slots(params *p, const flat *f);
 void pg_flat_limits(params *p, const flat *f, interned *n);
 void pg_flat_bounds(params *p, const flat *f, interned *n);
-void pg_flat_schedules(params *p, const flat *f);                                     /* schedule.c */
+void pg_flat_schedules(params *p, const flat *f); /* schedule.c */
+void pg_flat_families(params *p, const flat *f);  /* family.c */
+void pg_flat_batches(params *p, const flat *f);
 void pg_flat_forget(const flat *f);                                                   /* answers */
 void pg_flat_answers(const flat *f, int64_t now_us, const char *results, bool fresh); /* fresh: they come from no receipt */
 

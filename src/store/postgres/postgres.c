@@ -147,6 +147,7 @@ const pawl_store_type store_postgres_type = {
     .limits = true,
     .places = true,
     .schedules = true,
+    .families = true,
     .lanes = LANES,
     .open = pg_open,
     .close = pg_close,

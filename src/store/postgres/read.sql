@@ -316,3 +316,15 @@ SELECT u.id, o.occurrence, 1::int8, o.at_us, o.task_id, o.count, o.why
 FROM unnest($1::int8[]) WITH ORDINALITY u (id, i),
     LATERAL (SELECT * FROM @.pawl_occurrence x WHERE x.schedule_id = u.id AND x.state = 1 ORDER BY x.number LIMIT 100) o
 ORDER BY u.i, o.number;
+
+-- name: relatives
+SELECT * FROM @.pawl_relatives($1, $2, $3, $4, $5);
+
+-- name: batch_get
+SELECT * FROM @.pawl_batch_whole WHERE id = $1;
+
+-- name: batch_named
+SELECT * FROM @.pawl_batch_whole WHERE name = $1;
+
+-- name: batch_list
+SELECT * FROM @.pawl_batch_whole WHERE id < $1::int8 AND (ended_us IS NULL OR NOT $2::bool) ORDER BY id DESC LIMIT $3::int8;

@@ -31,9 +31,9 @@ BEGIN
     RETURN v_seen = v_now;
 END $$;
 
--- One line each: D dead, X the gate is shut, R the version of limits of both kinds, H when the first schedule is due, C cancels (id fence); of others F earliest expiry of one that holds
+-- One line each: D dead, X the gate is shut, R the version of limits of both kinds, H when the first schedule is due, Y somebody is to be told, C cancels (id fence); of others F earliest expiry of one that holds
 -- leases, L lapsed (node renewal proven).
-CREATE FUNCTION pawl_news(p_boot int8, p_node int4, p_others bool) RETURNS text LANGUAGE plpgsql AS $$
+CREATE FUNCTION pawl_news(p_now int8, p_boot int8, p_node int4, p_others bool) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     v_text text;
     v_first int8;
@@ -42,6 +42,7 @@ BEGIN
     v_text := 'D ' || (NOT EXISTS (SELECT FROM pawl_node WHERE id = p_node AND alive = 1))::int4 || E'\n'
         || (SELECT CASE WHEN mode >= 2 THEN E'X 1\n' ELSE '' END || CASE WHEN limits + bounds > 0 THEN 'R ' || limits + bounds || E'\n' ELSE '' END
                 || CASE WHEN schedules > 0 THEN coalesce('H ' || pawl_schedules_next() || E'\n', '') ELSE '' END
+                || CASE WHEN families > 0 AND pawl_is_unsettled(p_now) THEN E'Y 1\n' ELSE '' END
             FROM pawl_gate) || coalesce(
         (SELECT string_agg('C ' || c.id || ' ' || c.fence || E'\n', '')
          FROM (SELECT id, fence FROM pawl_leased WHERE node = p_node AND cancel_asked ORDER BY id LIMIT 256) c), '');
@@ -73,7 +74,7 @@ BEGIN
         v_did := pawl_beat(p_node, -2, coalesce(v_ended, 0), v_boot + v_lease_us, p_wall - now_us);
     END IF;
     held := (SELECT coalesce(sum(leases), 0) FROM pawl_lanes_of(p_node));
-    news := pawl_news(v_boot, p_node, true);
+    news := pawl_news(now_us, v_boot, p_node, true);
 END $$;
 
 -- ---- birth and death --------------------------------------------------------------------------------------------------------------
@@ -454,6 +455,7 @@ BEGIN
         IF v_got < cardinality(g_id) THEN
             PERFORM pawl_lose(v_now, p_node, g_id);
             PERFORM pawl_schedules_ended(v_now, g_id);
+            IF (SELECT g.families > 0 FROM pawl_gate g) THEN PERFORM pawl_families_ended(g_id); END IF;
         END IF;
         v_others := pawl_beat(p_node, -1, v_got, v_boot + v_lease_us, NULL) OR p_clock IS NOT NULL;
     ELSIF p_seen THEN -- behind a proxy: this shows that the node lives
@@ -467,7 +469,7 @@ BEGIN
     IF v_schedules > 0 AND EXISTS (SELECT FROM pawl_ended) THEN v_did := pawl_settle_ended(v_now); END IF;
     IF v_hints <> '' THEN v_text := v_text || 'U ' || v_hints || E'\n'; END IF;
     v_did := pawl_check_until(p_until);
-    v_text := v_text || 'N ' || v_now || E'\n' || pawl_news(v_boot, p_node, v_others);
+    v_text := v_text || 'N ' || v_now || E'\n' || pawl_news(v_now, v_boot, p_node, v_others);
     FOR i IN 1..v_count LOOP
         v_text := v_text || 'W ' || i || ' ' || v_paused[i]::int4 || ' ' || v_more[i]::int4 || ' ' || v_next[i] || ' ' || v_fair[i]::int4 || E'\n';
     END LOOP;
@@ -582,8 +584,8 @@ BEGIN
         v_spots := pawl_hold_places(v_now, v_page, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
     END IF;
     v_schedules := (SELECT schedules > 0 FROM pawl_gate);
+    v_ids := ARRAY(SELECT id FROM pawl_leased WHERE node = p_victim ORDER BY id LIMIT p_limit);
     IF v_schedules THEN
-        v_ids := ARRAY(SELECT id FROM pawl_leased WHERE node = p_victim ORDER BY id LIMIT p_limit);
         PERFORM pawl_hold_schedules(NULL, v_ids);
     END IF;
     FOR l IN SELECT * FROM pawl_leased WHERE node = p_victim AND (v_page IS NULL OR id = ANY (v_page)) ORDER BY id LIMIT p_limit FOR UPDATE LOOP
@@ -594,6 +596,7 @@ BEGIN
     END LOOP;
     more := EXISTS (SELECT FROM pawl_leased WHERE node = p_victim);
     IF v_schedules THEN PERFORM pawl_schedules_ended(v_now, v_ids); END IF;
+    IF (SELECT families > 0 FROM pawl_gate) THEN PERFORM pawl_families_ended(v_ids); END IF;
     IF v_page IS NOT NULL THEN
         SELECT x.o_hints INTO r FROM pawl_settle(v_now, v_page, '{}', v_spots) x;
         hints := hints || r.o_hints;
