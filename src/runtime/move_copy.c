@@ -13,8 +13,26 @@
 #define LOOK_US (200 * PAWL_MILLISECOND)
 #define WATCH_US (10 * PAWL_SECOND) /* a node that has lapsed is watched for so long before it is rescued */
 
-static const char *const phases[STEPS] = {"counting",   "history",    "waiting",    "rest",     "statistics", "statistics",
-                                          "statistics", "statistics", "statistics", "checking", "rest",       "checking"};
+static const char *const phases[STEPS] = {
+    "counting",
+    [HISTORY] = "history",
+    [CLOSE] = "waiting",
+    [BOUNDS] = "rest",
+    [REST] = "rest",
+    [SETTINGS] = "statistics",
+    [LIMITS] = "statistics",
+    [BUDGETS] = "statistics",
+    [OFFERS] = "statistics",
+    [BATCHES] = "statistics",
+    [UNSETTLED] = "statistics",
+    [KEPT] = "statistics",
+    [SCHEDULES] = "statistics",
+    [MINUTES] = "statistics",
+    [ACTS] = "statistics",
+    [CHECK_SUMS] = "checking",
+    [REPAIR] = "rest",
+    [CHECK_AGAIN] = "checking",
+};
 
 bool move_same(const char *a, const char *b) { return a && b && strcmp(a, b) == 0; }
 

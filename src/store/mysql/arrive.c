@@ -66,6 +66,10 @@ static int names_of(const pawl_dump *d, int i, const char **to)
     case PAWL_PART_SETTINGS: to[0] = d->queues[i].name; return 1;
     case PAWL_PART_LIMITS: to[0] = d->limits[i].type; return 1;
     case PAWL_PART_BUDGETS: to[0] = d->budgets[i].type; return 1;
+    case PAWL_PART_BOUNDS:
+        to[0] = d->bounds[i].name;
+        to[1] = d->bounds[i].key.data; /* of a tenant, as text */
+        return d->bounds[i].scope == PAWL_SCOPE_TENANTS && d->bounds[i].key.len > 0 ? 2 : 1;
     default: return 0;
     }
 }
@@ -320,7 +324,7 @@ static bool attempt(arriving *l, pawl_status *status, pawl_error *err)
     my_work_begin(&l->w, l->s, l->c, l->arena);
     l->w.lane = l->call->move ? 0 : my_new_lane(l->s);
     l->call->stale = false;
-    bool good = carry_out(l, status, err);
+    bool good = my_limits_copy(l->s, l->arena, &l->w.limits) ? carry_out(l, status, err) : no_memory(l);
     my_work_done(&l->w);
     my_rollback(l->c);
     return good;
@@ -341,6 +345,7 @@ static pawl_status load(arriving *l, pawl_error *err)
     status = check(l, err);
     if (status) return status;
     if (!number_names(l) || (l->d->part == PAWL_PART_TASKS && !number_nodes(l))) return my_conn_fail(l->c, what, err);
+    if (l->d->part == PAWL_PART_TASKS && !my_limits_fetch(l->s, l->c)) return my_conn_fail(l->c, what, err);
     while (!attempt(l, &status, err)) {
         if (my_call_again(l->c, &tries)) continue;
         if (!my_conn_code(l->c, ER_DUP_ENTRY) || ++duplicates > 8) return fail(l, err); /* somebody else was quicker */

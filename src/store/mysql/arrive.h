@@ -30,4 +30,10 @@ typedef struct arriving {
 int64_t my_past_node(arriving *l, const char *name); /* 0: none */
 void my_arrive_rows(arriving *l);                    /* into the script, and the tables of the work */
 
+/* arrive_more.c */
+void my_arrive_add(arriving *l, buf *b, sql_name which); /* one statement with these rows, if there are any; they are forgotten */
+void my_arrive_bounds(arriving *l, buf *b);
+bool my_arrive_blocked(arriving *l, const pawl_record *t, const task_row *row, int32_t tenant_id);
+void my_arrive_lines(arriving *l);
+
 #endif

@@ -146,20 +146,28 @@ static void read_changes(reading *r, cursor *k, pawl_record *t)
     t->changes = all;
 }
 
+static void read_line(cursor *k, pawl_record *t)
+{
+    int count = 0;
+    const answer *a = t->state == PAWL_PENDING ? rows_of(k, t->body.id, &count) : NULL;
+    if (a) t->line = (pawl_line)get_int(a, k->row, 1);
+}
+
 static void read_hanging(reading *r, pawl_dump *d)
 {
-    static const sql_name which[] = {SQL_dump_attempts, SQL_dump_logs, SQL_dump_changes};
+    static const sql_name which[] = {SQL_dump_attempts, SQL_dump_logs, SQL_dump_changes, SQL_dump_lines};
     pawl_id *ids = my_read_alloc(r, (size_t)d->count * sizeof *ids);
     if (!ids) return;
     for (int i = 0; d->tasks && i < d->count; i++) ids[i] = d->tasks[i].body.id;
     my_script(r->c);
-    for (int i = 0; i < 3; i++) my_add_ids(r->c, which[i], ids, d->count);
+    for (int i = 0; i < 4; i++) my_add_ids(r->c, which[i], ids, d->count);
     if (!r->failed && !my_send(r->c, CALL_READS)) r->failed = true;
-    cursor k[3] = {{r->c, which[0], 0, 0}, {r->c, which[1], 0, 0}, {r->c, which[2], 0, 0}};
+    cursor k[4] = {{r->c, which[0], 0, 0}, {r->c, which[1], 0, 0}, {r->c, which[2], 0, 0}, {r->c, which[3], 0, 0}};
     for (int i = 0; i < d->count && !r->failed && !r->no_memory; i++) {
         read_attempts(r, &k[0], &d->tasks[i]);
         read_logs(r, &k[1], &d->tasks[i]);
         read_changes(r, &k[2], &d->tasks[i]);
+        read_line(&k[3], &d->tasks[i]);
     }
 }
 
@@ -347,6 +355,20 @@ static void dump_budgets(reading *r, pawl_dump *d)
     d->more = rows == d->limit;
 }
 
+static void dump_bounds(reading *r, pawl_dump *d)
+{
+    my_script(r->c);
+    const answer *a = my_ask(r, SQL_dump_bounds) ? my_answer(r->c, SQL_dump_bounds) : NULL;
+    int rows = a ? a->rows : 0;
+    d->bounds = rows ? my_read_alloc(r, (size_t)rows * sizeof *d->bounds) : NULL;
+    for (int i = 0; d->bounds && i < rows; i++)
+        d->bounds[d->count++] = (pawl_past_bound){.scope = (pawl_scope)get_int(a, i, 0),
+                                                  .name = my_read_text(r, a, i, 1),
+                                                  .key = my_read_bytes(r, a, i, 2),
+                                                  .most = (int)get_int(a, i, 3),
+                                                  .ordered = get_int(a, i, 4) != 0};
+}
+
 void my_dump_read(reading *r, pawl_dump *d)
 {
     switch (d->part) {
@@ -356,5 +378,7 @@ void my_dump_read(reading *r, pawl_dump *d)
     case PAWL_PART_SETTINGS: dump_settings(r, d); break;
     case PAWL_PART_LIMITS: dump_limits(r, d); break;
     case PAWL_PART_BUDGETS: dump_budgets(r, d); break;
+    case PAWL_PART_BOUNDS: dump_bounds(r, d); break;
+    default: break;
     }
 }

@@ -179,3 +179,43 @@ UPDATE @.pawl_drawn SET last = GREATEST(last, $1) WHERE one = 1;
 -- name: load_audit_cut
 INSERT INTO @.pawl_meta (name, value) VALUES ('audit_cut_us', $1)
 ON DUPLICATE KEY UPDATE value = GREATEST(CAST(value AS SIGNED), CAST(VALUES(value) AS SIGNED));
+
+-- ---- concurrency limits, and the lines of ordered keys: 2 whose turn it is, 1 who waits
+
+-- name: dump_bounds
+SELECT b.scope, n.text, IF(b.scope = 4 AND b.bound_key <> '', CAST((SELECT t.text FROM @.pawl_name t
+        WHERE t.id = CAST(b.bound_key AS SIGNED)) AS BINARY), b.bound_key), b.most, b.ordered
+FROM @.pawl_bound b JOIN @.pawl_name n ON n.id = b.name_id WHERE b.most > 0 ORDER BY b.scope, n.text, b.bound_key;
+
+-- name: dump_lines
+SELECT p.task_id, 2 FROM @.pawl_place p FORCE INDEX (pawl_place_task) WHERE p.task_id IN ($1) AND p.scope = 3
+UNION ALL
+SELECT k.task_id, 1 FROM @.pawl_blocked k FORCE INDEX (PRIMARY) WHERE k.task_id IN ($1) AND k.scope = 3 AND COALESCE(
+    (SELECT b.ordered FROM @.pawl_bound b WHERE b.scope = 3 AND b.name_id = k.name_id AND b.bound_key = k.spot_key AND b.most > 0),
+    (SELECT b.ordered FROM @.pawl_bound b WHERE b.scope = 3 AND b.name_id = k.name_id AND b.bound_key = '' AND b.most > 0), 0)
+ORDER BY 1, 2 DESC;
+
+-- name: load_bounds
+INSERT INTO @.pawl_bound (scope, name_id, bound_key, most, ordered, changed_us) VALUES $1
+ON DUPLICATE KEY UPDATE most = VALUES(most), ordered = VALUES(ordered), changed_us = VALUES(changed_us);
+
+-- name: load_spots
+INSERT IGNORE INTO @.pawl_spot (scope, name_id, spot_key) VALUES $1;
+
+-- name: load_places
+INSERT IGNORE INTO @.pawl_place (scope, name_id, spot_key, number, task_id) VALUES $1;
+
+-- Where nobody has the turn, the first in the line gets it, and is claimed like others.
+
+-- name: load_turns_taken
+INSERT INTO @.pawl_place (scope, name_id, spot_key, number, task_id)
+SELECT k.scope, k.name_id, k.spot_key, 1, MIN(k.task_id) FROM @.pawl_blocked k WHERE k.scope = 3 AND NOT EXISTS (
+    SELECT 1 FROM @.pawl_place p WHERE p.scope = k.scope AND p.name_id = k.name_id AND p.spot_key = k.spot_key)
+GROUP BY k.scope, k.name_id, k.spot_key;
+
+-- name: load_turns_ready
+UPDATE @.pawl_blocked k JOIN @.pawl_place p ON p.task_id = k.task_id AND p.scope = k.scope JOIN @.pawl_live v ON v.id = k.task_id
+SET v.ready = v.queue_id WHERE k.scope = 3;
+
+-- name: load_turns_told
+DELETE k FROM @.pawl_blocked k JOIN @.pawl_place p ON p.task_id = k.task_id AND p.scope = k.scope WHERE k.scope = 3;

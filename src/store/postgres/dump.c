@@ -162,6 +162,20 @@ static void read_changes(reading *r, pawl_dump *d)
     PQclear(a);
 }
 
+/* Only of tasks that may be in one. */
+static void read_lines(reading *r, pawl_dump *d)
+{
+    bool any = false;
+    for (int i = 0; i < d->count; i++) any = any || (d->tasks[i].state == PAWL_PENDING && d->tasks[i].body.rate_key.len > 0);
+    PGresult *a = any ? ask_of(r, d, SQL_dump_lines) : NULL;
+    for (int i = 0, row = 0; a && i < d->count; i++) {
+        int count = rows_of(a, &row, d->tasks[i].body.id);
+        if (count && d->tasks[i].state == PAWL_PENDING) d->tasks[i].line = (pawl_line)wire64(a, row, 1);
+        row += count;
+    }
+    PQclear(a);
+}
+
 /* ---- pages of tasks ------------------------------------------------------------------------------------------------------ */
 
 static bool find_range(reading *r, pawl_dump *d)
@@ -220,6 +234,7 @@ static void dump_tasks(reading *r, pawl_dump *d)
     read_attempts(r, d);
     read_logs(r, d);
     read_changes(r, d);
+    read_lines(r, d);
 }
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------------ */
@@ -345,6 +360,21 @@ static void dump_budgets(reading *r, pawl_dump *d)
     PQclear(a);
 }
 
+static void dump_bounds(reading *r, pawl_dump *d)
+{
+    pg_params_begin(&r->c->params);
+    PGresult *a = pg_ask(r, SQL_dump_bounds);
+    int rows = a ? PQntuples(a) : 0;
+    d->bounds = rows ? pg_read_alloc(r, (size_t)rows * sizeof *d->bounds) : NULL;
+    for (int i = 0; d->bounds && i < rows; i++)
+        d->bounds[d->count++] = (pawl_past_bound){.scope = (pawl_scope)wire16(a, i, 0),
+                                                  .name = pg_read_text(r, a, i, 1),
+                                                  .key = pg_read_bytes(r, a, i, 2),
+                                                  .most = wire32(a, i, 3),
+                                                  .ordered = truth(a, i, 4)};
+    PQclear(a);
+}
+
 void pg_dump_read(reading *r, pawl_dump *d)
 {
     switch (d->part) {
@@ -354,5 +384,7 @@ void pg_dump_read(reading *r, pawl_dump *d)
     case PAWL_PART_SETTINGS: dump_settings(r, d); break;
     case PAWL_PART_LIMITS: dump_limits(r, d); break;
     case PAWL_PART_BUDGETS: dump_budgets(r, d); break;
+    case PAWL_PART_BOUNDS: dump_bounds(r, d); break;
+    default: break;
     }
 }

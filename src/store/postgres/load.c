@@ -72,6 +72,7 @@ static int names_of(const pawl_dump *d, int i, const char **to)
     case PAWL_PART_SETTINGS: to[0] = d->queues[i].name; return 1;
     case PAWL_PART_LIMITS: to[0] = d->limits[i].type; return 1;
     case PAWL_PART_BUDGETS: to[0] = d->budgets[i].type; return 1;
+    case PAWL_PART_BOUNDS: to[0] = d->bounds[i].name; return 1;
     default: return 0;
     }
 }
@@ -304,6 +305,7 @@ static void put_tasks(loading *l, params *p, interned *n)
     put_states(l, p);
     put_ends(l, p);
     put_hanging(l, p);
+    SPARSE(OID_INT2, t->line && l->call->move, array_int2(p, t->line));
 }
 
 /* "<bucket> <count>;" */
@@ -392,6 +394,15 @@ static void put_budgets(loading *l, params *p, interned *n)
     EACH(budgets, OID_INT8, array_int8(p, l->budgets[i].epoch));
 }
 
+static void put_bounds(loading *l, params *p, interned *n)
+{
+    EACH(bounds, OID_INT2, array_int2(p, row->scope));
+    EACH(bounds, OID_INT4, array_int4(p, interned_id(n, row->name)));
+    EACH(bounds, OID_BYTEA, key(p, row->key));
+    EACH(bounds, OID_INT4, array_int4(p, row->most));
+    EACH(bounds, OID_BOOL, array_bool(p, row->ordered));
+}
+
 /* By the server's clock, as it is now. */
 static bool settle_budgets(loading *l)
 {
@@ -416,6 +427,7 @@ static sql_name put_page(loading *l, params *p, interned *n)
     case PAWL_PART_SETTINGS: put_settings(l, p, n); return SQL_load_settings;
     case PAWL_PART_LIMITS: put_limits(l, p, n); return SQL_load_limits;
     case PAWL_PART_BUDGETS: put_budgets(l, p, n); return SQL_load_budgets;
+    case PAWL_PART_BOUNDS: put_bounds(l, p, n); return SQL_load_bounds;
     default: put_tasks(l, p, n); return SQL_load;
     }
 }

@@ -13,7 +13,7 @@
     /* move.sql */ \
     X(set_gate) X(gate) X(dump_range) X(dump_counts) X(dump_tasks) X(dump_attempts) X(dump_logs) X(dump_changes) X(dump_minutes) \
     X(dump_acts) X(dump_queues) X(dump_numbers) X(dump_limits) X(dump_budgets) \
-    X(load) X(load_minutes) X(load_acts) X(load_settings) X(load_limits) X(load_now) X(load_budgets) \
+    X(load) X(load_minutes) X(load_acts) X(load_settings) X(load_limits) X(load_now) X(load_budgets) X(dump_lines) X(dump_bounds) X(load_bounds) \
     /* examine.sql */ \
     X(look) X(ex_server) X(ex_shape) X(ex_old) X(ex_tables) X(ex_index) X(ex_notify) X(ex_days) X(ex_skew) X(ex_readers) X(ex_types) \
     X(ex_slots)

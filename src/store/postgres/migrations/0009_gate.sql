@@ -37,6 +37,10 @@ BEGIN
     DELETE FROM pawl_place;
     DELETE FROM pawl_blocked;
     DELETE FROM pawl_shared;
+    DELETE FROM pawl_freed;
+    DELETE FROM pawl_spot;
+    DELETE FROM pawl_round;
+    DELETE FROM pawl_bound;
     DELETE FROM pawl_done;
     DELETE FROM pawl_failed;
     DELETE FROM pawl_attempt;
@@ -51,6 +55,7 @@ BEGIN
     DELETE FROM pawl_budget;
     DELETE FROM pawl_limit;
     UPDATE pawl_gate SET limits = limits + 1 WHERE limits > 0;
+    UPDATE pawl_gate SET bounds = bounds + 1 WHERE bounds > 0;
 END $$;
 
 -- Answers NULL, or the move that the gate belongs to, which is another one or at another position than p_before (NULL: any).
