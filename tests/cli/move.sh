@@ -34,7 +34,8 @@ before=$(look "$full")
 exits "everything goes along" 0 pawl move --from "$full" --to "$there"
 is "limits, schedules, families" "$(look "$there")" "$before"
 exits "no batch is made twice" 4 at "$there" batches open nightly
-for type in p t c; do exits "and it goes on: $type" 0 at "$there" work --once --type "$type" -- true; done
+exits "the schedule's task runs" 0 at "$there" work --once --queue recurring --type t -- true
+for type in p c; do exits "and it goes on: $type" 0 at "$there" work --once --type "$type" -- true; done
 is "to its end" "$(at "$there" stats --json | python3 -c 'import json,sys; d=json.load(sys.stdin); print(d["waiting"], d["pending"])')" "0 0"
 exits "a store with batches is not empty" 4 pawl move --from "$there" --to "$full"
 at "sqlite:$dir/new.db" batches open nightly >/dev/null

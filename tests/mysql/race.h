@@ -19,6 +19,7 @@ typedef struct race {
 typedef void (*race_call)(pawl_store *store, void *answer);
 
 void race_open(race *r, const char *what);
+void race_hold(const race *r, const char *when); /* which of their writes to pawl_lane wait, as SQL over NEW */
 void race_close(race *r);
 void race_meet(race *r, race_call first, void *first_answer, race_call second, void *second_answer, bool kill);
 void race_await_lock(const race *r);                                       /* until a call on the quick handle waits for one */

@@ -6,11 +6,14 @@ running then, and once is once.
 """
 
 import argparse
+import contextlib
 import os
 import subprocess
 import sys
 import tempfile
 import time
+
+import servers
 
 FACTOR = float(os.environ.get("PAWL_TIMEOUT_FACTOR", "1"))
 PAWL = os.environ["PAWL_BIN"]
@@ -28,43 +31,68 @@ def worker(queue, *command, extra=()):
                             stderr=subprocess.DEVNULL)
 
 
-def waiting(store):
-    import sqlite3
-    db = sqlite3.connect(f"file:{store}?mode=ro", uri=True, timeout=30)
-    try:
-        return db.execute("SELECT count(*) FROM pawl_wait").fetchone()[0]
-    finally:
-        db.close()
+class File:
+    """A SQLite file."""
+
+    def __init__(self, folder):
+        self.path = os.path.join(folder, "pawl.db")
+        self.name = f"sqlite:{self.path}"
+
+    def waiting(self):
+        import sqlite3
+        db = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=30)
+        try:
+            return db.execute("SELECT count(*) FROM pawl_wait").fetchone()[0]
+        finally:
+            db.close()
+
+
+class OnServer:
+    def __init__(self, server):
+        self.server = server
+        self.name = server.url()
+
+    def waiting(self):
+        return int(self.server.sql("SELECT count(*) FROM pawl_wait"))
+
+
+@contextlib.contextmanager
+def store_of(kind, folder):
+    if kind == "sqlite":
+        yield File(folder)
+        return
+    with servers.server(kind) as server:
+        yield OnServer(server)
 
 
 def main():
     args = argparse.ArgumentParser()
+    args.add_argument("kind", nargs="?", default="sqlite", choices=["sqlite", *servers.KINDS])
     args.add_argument("--children", type=int, default=4000)
     args.add_argument("--kills", type=int, default=4)
     args = args.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        store = os.path.join(folder, "pawl.db")
-        os.environ["PAWL_STORE"] = f"sqlite:{store}"
+    with tempfile.TemporaryDirectory() as folder, store_of(args.kind, folder) as store:
+        os.environ["PAWL_STORE"] = store.name
         parent = pawl("enqueue", "--type", "parent", "--queue", "first")
         pawl("enqueue", "--bulk", "-", "--type", "child", "--queue", "later", "--parent", parent, given="{}\n" * args.children)
         last = pawl("enqueue", "--type", "last", "--queue", "last", "--parent", parent)
-        assert waiting(store) == args.children + 1, waiting(store)
+        assert store.waiting() == args.children + 1, store.waiting()
 
         until = time.monotonic() + 120 * FACTOR
         killed, before = 0, args.children + 1
-        while (left := waiting(store)) > 0:
+        while (left := store.waiting()) > 0:
             node = worker("first", "true")
             # Killed as soon as it has told some of them, while others wait.
-            while (now := waiting(store)) == left and node.poll() is None and time.monotonic() < until:
+            while (now := store.waiting()) == left and node.poll() is None and time.monotonic() < until:
                 pass
             if killed < args.kills and now > 0:
                 killed += 1
             elif now > 0:
-                while waiting(store) > 0 and time.monotonic() < until:
+                while store.waiting() > 0 and time.monotonic() < until:
                     pass
             node.kill()
             node.wait()
-            assert time.monotonic() < until, f"{waiting(store)} children still wait"
+            assert time.monotonic() < until, f"{store.waiting()} children still wait"
             assert now < before, "nobody was told"
             before = now
         states = pawl("stats", "--json")

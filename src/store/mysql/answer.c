@@ -70,6 +70,7 @@ static void tell(const flat_op *o, told t, int64_t now_us)
     op->out_state = t.state;
     if (full) op->u.insert.missing = t.fence;
     if (op->kind == PAWL_OP_LIMIT) op->u.limit.more = op->u.limit.move > 0; /* perhaps: it costs nothing to ask again */
+    if (op->kind == PAWL_OP_SETTLE) op->u.settle.settled = 0;
     if (op->kind == PAWL_OP_BOUND) op->u.bound.more = op->u.bound.move > 0;
     if (op->kind == PAWL_OP_INSERT && (op->result == PAWL_OP_DONE || op->result == PAWL_OP_REPLACED))
         inserted(op, op->out_id, now_us);

@@ -5,12 +5,20 @@
  * operation is refused and the rest is committed. That is slow and never happens to those who keep to the limits of pawl.h.
  */
 #include "base/error.h"
+#include "store/mysql/family.h"
 #include "store/mysql/quota.h"
 #include <mysqld_error.h>
+#include <stdio.h>
 
 static const char what[] = "write to";
 
 typedef enum verdict { NEW, APPLIED_BEFORE, DOES_NOT_FOLLOW } verdict;
+
+typedef struct cancelling { /* members of a batch */
+    pawl_id batch, last;
+    const pawl_id *ids;
+    int count;
+} cancelling;
 
 typedef struct applying {
     my_store *s;
@@ -18,7 +26,9 @@ typedef struct applying {
     pawl_batch *batch;
     pawl_arena *arena;
     flat f;
-    bool dry; /* only to see whether it works */
+    bool dry;  /* only to see whether it works */
+    bool left; /* to be told what has ended */
+    const cancelling *cancels;
     verdict verdict;
 } applying;
 
@@ -107,6 +117,34 @@ static void put_receipt(work *w, const applying *a, const buf *results)
     my_add(c, SQL_receipt_put);
 }
 
+/* Batches among them are cancelled, too, and the next page begins behind them. */
+static void put_cancels(work *w, const cancelling *k)
+{
+    conn *c = w->c;
+    buf ids;
+    buf_init(&ids, w->s->allocator, 1 << 20);
+    buf_char(&ids, '0');
+    for (int i = 0; i < k->count; i++) buf_fmt(&ids, ",%lld", (long long)k->ids[i]);
+    if (ids.failed) w->no_memory = true;
+    my_put_raw(c, buf_text(&ids), ids.len);
+    my_add(c, SQL_inner_left);
+    my_put_raw(c, buf_text(&ids), ids.len);
+    my_put_int(c, w->now_us);
+    my_add(c, SQL_inner_cancel);
+    buf_done(&ids);
+    char row[64];
+    int n = snprintf(row, sizeof row, "(%lld,%d)", (long long)k->batch, UNTOLD_CANCEL);
+    if (k->last) {
+        my_put_int(c, k->batch);
+        my_put_int(c, UNTOLD_CANCEL);
+        my_put_int(c, k->last);
+        my_add(c, SQL_unsettled_go_on);
+    } else {
+        my_put_raw(c, row, (size_t)n);
+        my_add(c, SQL_unsettled_drop);
+    }
+}
+
 static bool commit(work *w, applying *a)
 {
     buf results;
@@ -114,6 +152,7 @@ static bool commit(work *w, applying *a)
     if (w->node) my_flat_results(&a->f, w->now_us, &results);
     if (w->node) put_receipt(w, a, &results);
     else my_add_wake(w->c, w->lane, w->now_us, w->backs);
+    if (a->cancels) put_cancels(w, a->cancels);
     bool whole = !results.failed;
     buf_done(&results);
     if (!whole) {
@@ -137,6 +176,7 @@ static bool learn_limits(work *w, const applying *a)
 
 static bool carry_out(work *w, applying *a)
 {
+    w->c->unsettled = 0;
     if (!ask(w, a)) return false;
     if (!receipt_there(a)) {
         if (!receipt_make(a) || !ask(w, a)) return false;
@@ -148,6 +188,7 @@ static bool carry_out(work *w, applying *a)
     if (a->verdict == APPLIED_BEFORE) {
         receipt_read(a);
         a->batch->unblocked = w->limits.bounds_count > 0; /* perhaps */
+        a->batch->schedules = a->batch->freed = a->batch->unsettled = true;
     }
     if (a->verdict != NEW) return true;
     instant at = my_instant(w->s, w->c);
@@ -156,7 +197,9 @@ static bool carry_out(work *w, applying *a)
     w->boot_us = at.boot_us;
     a->batch->store_now_us = at.now_us;
     bool good = my_work_load(w) && my_work_apply(w) && commit(w, a);
+    a->left = good && w->c->unsettled > 0;
     a->batch->unblocked = w->unblocked.count > 0;
+    a->batch->schedules = w->recurs;
     if (good && !a->dry && w->backs) my_ready_chill(&w->s->ready);
     return good;
 }
@@ -231,13 +274,62 @@ static pawl_status odd_receipt(const pawl_batch *batch, pawl_error *err)
                    (long long)batch->number, (long long)batch->node, batch->lane);
 }
 
+bool my_cancel_members(my_store *s, conn *c, pawl_id batch, const pawl_id *ids, int count, pawl_id last, pawl_arena *arena,
+                       settled *out)
+{
+    cancelling k = {batch, last, ids, count};
+    pawl_batch inner = {0};
+    applying a = {.s = s, .c = c, .batch = &inner, .arena = arena, .cancels = &k};
+    pawl_op *ops = pawl_arena_alloc(arena, (size_t)(count + 1) * sizeof *ops);
+    pawl_op **each = pawl_arena_alloc(arena, (size_t)(count + 1) * sizeof *each);
+    for (int i = 0; ops && each && i < count; i++) {
+        ops[i] = (pawl_op){.kind = PAWL_OP_CANCEL, .id = ids[i]};
+        each[i] = &ops[i];
+    }
+    if (!ops || !each || !my_flat_make(&a.f, each, count, arena)) {
+        my_conn_no_memory(c);
+        return false;
+    }
+    a.f.inner = true;
+    bool good = persist(&a);
+    out->unblocked |= good && inner.unblocked;
+    return good;
+}
+
+static void settle(applying *a)
+{
+    settled out = {0};
+    int limit = a->f.settles > PAWL_SETTLE_AT_ONCE || !a->left ? a->f.settles : PAWL_SETTLE_AT_ONCE;
+    if (limit <= 0 || a->verdict != NEW) return;
+    my_settle(a->s, a->c, a->batch->node, a->batch->lane, limit, a->arena, &out);
+    a->batch->freed = out.freed;
+    a->batch->unsettled = out.left;
+    a->batch->unblocked |= out.unblocked;
+    for (int i = 0; i < a->f.count; i++)
+        if (a->f.ops[i].op->kind == PAWL_OP_SETTLE) a->f.ops[i].op->u.settle.settled = out.told;
+}
+
+/* Everybody knows that there are families before the first one is stored. */
+static bool mark_families(applying *a)
+{
+    limit_types known;
+    if (!a->f.families) return true;
+    if (!my_limits_copy(a->s, a->arena, &known)) {
+        my_conn_no_memory(a->c);
+        return false;
+    }
+    return known.families || my_families_mark(a->s, a->c);
+}
+
 static pawl_status apply(applying *a, pawl_error *err)
 {
-    if (!my_conn_ready(a->c)) return my_conn_fail(a->c, what, err);
+    if (!my_conn_ready(a->c) || !mark_families(a)) return my_conn_fail(a->c, what, err);
     my_flat_sizes(a->c, &a->f);
     if (!my_flat_names(a->s, a->c, &a->f, a->arena)) return my_conn_fail(a->c, what, err);
     if (!persist(a)) return my_conn_fail(a->c, what, err);
-    return a->verdict == DOES_NOT_FOLLOW ? odd_receipt(a->batch, err) : PAWL_OK;
+    if (a->verdict == DOES_NOT_FOLLOW) return odd_receipt(a->batch, err);
+    settle(a);
+    return PAWL_OK;
 }
 
 pawl_status my_apply(pawl_store *store, pawl_batch *batch, pawl_arena *arena, pawl_error *err)

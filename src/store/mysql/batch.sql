@@ -180,7 +180,7 @@ INSERT INTO @.pawl_audit (task_id, number, at_us, from_state, to_state, fence, n
 
 -- name: audit_dispatch
 INSERT IGNORE INTO @.pawl_audit (task_id, number, at_us, from_state, to_state, fence, node)
-SELECT id, 0, created_us, 0, born, 0, 0 FROM @.pawl_body WHERE id = $1 AND born = 2;
+SELECT id, 0, created_us, 0, born, 0, 0 FROM @.pawl_body WHERE id = $1 AND born IN (1, 2);
 
 -- name: keys_put
 INSERT INTO @.pawl_key (task_key, tenant_id, old, task_id) VALUES $1;

@@ -120,7 +120,7 @@ static void add_look(claiming *k)
     my_add(c, SQL_claim_now);
     my_put_int(c, k->call->node);
     my_add(c, SQL_life);
-    my_add_news(c, k->call->node);
+    my_add_news(c, k->call->node, k->limits.schedules, k->limits.families);
     if (k->call->wants_count) my_add(c, SQL_paused);
     for (int i = 0; i < k->call->wants_count; i++) {
         add_gaps(k, i);

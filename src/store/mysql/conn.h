@@ -78,6 +78,7 @@ typedef struct conn {
     size_t packet_max;  /* what the server takes in one message */
     uint64_t affected;  /* rows, by the last statement */
     uint64_t insert_id;
+    uint64_t unsettled; /* rows of pawl_unsettled that were written since somebody set it to 0 */
     /* The last failure. */
     pawl_status status;
     int code; /* the server's or the library's number; 0: there is none */

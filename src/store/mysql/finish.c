@@ -4,6 +4,7 @@
  * as long as nobody took the task back. Otherwise the result is STALE and says what was found.
  */
 #include "core/task.h"
+#include "store/mysql/family.h"
 #include "store/mysql/quota.h"
 
 task_row *my_lease_of(work *w, pawl_op *op)
@@ -44,7 +45,7 @@ static task_why why_of(pawl_state to)
 }
 
 /* What cannot be stored of its spawns stops the finish, too. */
-static bool spawns_refused(const flat *f, int at)
+bool my_spawns_refused(const flat *f, int at)
 {
     for (int i = at + 1; i < f->count && f->ops[i].parent == at; i++)
         if (f->ops[i].refused) return true;
@@ -59,7 +60,8 @@ void my_apply_finish(work *w, int at)
     if (!row) return;
     task_why why = why_of(op->u.finish.to);
     op->out_state = row->state;
-    op->result = !why ? PAWL_OP_CONFLICT : spawns_refused(f, at) ? PAWL_OP_REFUSED : PAWL_OP_DONE;
+    bool refused = my_spawns_refused(f, at) || my_spawns_orphaned(w, at);
+    op->result = !why ? PAWL_OP_CONFLICT : refused ? PAWL_OP_REFUSED : PAWL_OP_DONE;
     if (op->result != PAWL_OP_DONE) return;
     if (why == TASK_EXHAUSTED && op->u.finish.run.outcome != PAWL_ATTEMPT_NONE) row->failures++;
     task_end end = {.to = task_move(row->state, why), .run = &op->u.finish.run, .level = op->audit, .derived = true};

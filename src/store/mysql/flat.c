@@ -38,17 +38,31 @@ static bool bound_good(const pawl_op *op)
     return !tenant || (op->u.bound.key.len <= INDEXED_MAX && utf8_valid(op->u.bound.key.data, op->u.bound.key.len));
 }
 
+static bool schedule_good(const pawl_schedule_put *put)
+{
+    const pawl_schedule_row *r = put->row;
+    if (!r->name || !r->name[0] || !name_good(r->name) || (r->after && !name_good(r->after))) return false;
+    return put->drop || (r->spec && text_good(r->spec) && short_good(r->reason));
+}
+
+static bool step_good(const pawl_step *step)
+{
+    if (!step->name || !step->name[0] || !name_good(step->name) || !short_good(step->reason)) return false;
+    for (int i = 0; i < step->fates_count; i++)
+        if (!short_good(step->fates[i].why)) return false;
+    return true;
+}
+
 static bool op_good(const pawl_op *op)
 {
     switch (op->kind) {
-    case PAWL_OP_INSERT: return !op->u.insert.family && my_body_good(op->u.insert.body);
+    case PAWL_OP_INSERT: return my_body_good(op->u.insert.body);
     case PAWL_OP_ACK: return short_good(op->by) && text_good(op->u.ack.note);
     case PAWL_OP_LIMIT: return short_good(op->by) && op->u.limit.type && op->u.limit.type[0] && name_good(op->u.limit.type);
     case PAWL_OP_BOUND: return bound_good(op);
-    case PAWL_OP_SCHEDULE:
-    case PAWL_OP_STEP:
-    case PAWL_OP_BATCH:
-    case PAWL_OP_SETTLE: return false;
+    case PAWL_OP_SCHEDULE: return short_good(op->by) && schedule_good(op->u.schedule);
+    case PAWL_OP_STEP: return short_good(op->by) && step_good(op->u.step);
+    case PAWL_OP_BATCH: return short_good(op->by) && (!op->u.batch->name || name_good(op->u.batch->name));
     case PAWL_OP_QUEUE: return short_good(op->by) && op->u.queue.queue && op->u.queue.queue[0] && name_good(op->u.queue.queue);
     default: return short_good(op->by);
     }
@@ -71,6 +85,7 @@ static size_t op_size(const pawl_op *op)
     case PAWL_OP_RELEASE: return run_size(&op->u.release.run);
     case PAWL_OP_PROGRESS: return length(op->u.progress.text);
     case PAWL_OP_ACK: return length(op->u.ack.note);
+    case PAWL_OP_SCHEDULE: return length(op->u.schedule->row->spec) + op->u.schedule->row->payload.len;
     default: return 0;
     }
 }
@@ -85,7 +100,13 @@ void my_flat_sizes(const conn *c, flat *f)
 
 /* ---- all operations in a row --------------------------------------------------------------------------------------------- */
 
-static int spawns_of(const pawl_op *op) { return op->kind == PAWL_OP_FINISH ? op->u.finish.spawns_count : 0; }
+/* The tasks that come with a FINISH or a STEP. */
+static pawl_op *spawns_of(const pawl_op *op, int *count)
+{
+    bool finish = op->kind == PAWL_OP_FINISH, step = op->kind == PAWL_OP_STEP;
+    *count = finish ? op->u.finish.spawns_count : step ? op->u.step->tasks_count : 0;
+    return finish ? op->u.finish.spawns : step ? op->u.step->tasks : NULL;
+}
 
 static bool of_limits(const pawl_op *op)
 {
@@ -112,22 +133,31 @@ static bool name_tenant(flat_op *o, pawl_arena *arena)
 bool my_flat_make(flat *f, pawl_op **ops, int count, pawl_arena *arena)
 {
     *f = (flat){0};
-    int total = count;
-    for (int i = 0; i < count; i++) total += spawns_of(ops[i]);
+    int total = count, spawns_count;
+    for (int i = 0; i < count; i++) {
+        spawns_of(ops[i], &spawns_count);
+        total += spawns_count;
+    }
     f->ops = pawl_arena_alloc(arena, (size_t)(total + 1) * sizeof *f->ops);
     if (!f->ops) return false;
     for (int i = 0; i < count; i++) {
         int parent = f->count;
         bool inserts = ops[i]->kind == PAWL_OP_INSERT;
         f->ops[f->count++] = (flat_op){.op = ops[i], .parent = -1, .refused = !op_good(ops[i])};
-        for (int k = 0; k < spawns_of(ops[i]); k++) {
-            pawl_op *spawn = &ops[i]->u.finish.spawns[k];
+        pawl_op *spawns = spawns_of(ops[i], &spawns_count);
+        for (int k = 0; k < spawns_count; k++) {
+            pawl_op *spawn = &spawns[k];
             f->ops[f->count++] = (flat_op){.op = spawn, .parent = parent, .refused = !op_good(spawn)};
             f->rated |= of_limits(spawn);
+            f->families |= spawn->kind == PAWL_OP_INSERT && spawn->u.insert.family;
         }
         f->rated |= of_limits(ops[i]);
         f->limits |= ops[i]->kind == PAWL_OP_LIMIT;
         f->bounds |= ops[i]->kind == PAWL_OP_BOUND;
+        f->schedules |= ops[i]->kind == PAWL_OP_SCHEDULE || ops[i]->kind == PAWL_OP_STEP;
+        f->families |= ops[i]->kind == PAWL_OP_BATCH || (inserts && ops[i]->u.insert.family);
+        if (ops[i]->kind == PAWL_OP_SETTLE) f->settles += ops[i]->u.settle.limit;
+        f->puts |= ops[i]->kind == PAWL_OP_SCHEDULE && !ops[i]->u.schedule->drop;
         if (!name_tenant(&f->ops[parent], arena)) return false;
         f->asks |= inserts && ops[i]->u.insert.ask_lease;
         f->limited |= inserts && ops[i]->u.insert.depth_limit > 0;
@@ -148,6 +178,16 @@ static int names_of(const flat_op *o, const char **to)
         to[0] = o->op->u.limit.type;
         return 1;
     }
+    if (o->op->kind == PAWL_OP_STEP) {
+        to[0] = o->op->u.step->name;
+        return 1;
+    }
+    if (o->op->kind == PAWL_OP_SCHEDULE) {
+        const char *after = o->op->u.schedule->drop ? NULL : o->op->u.schedule->row->after;
+        to[0] = after ? after : o->op->u.schedule->row->name;
+        to[1] = o->op->u.schedule->row->name;
+        return after ? 2 : 1;
+    }
     if (o->op->kind == PAWL_OP_BOUND) {
         to[0] = o->op->u.bound.name;
         to[1] = o->tenant;
@@ -167,6 +207,7 @@ static void number_names(interned *n, flat_op *o)
     const char *some[3];
     int count = names_of(o, some);
     if (count == 1) o->queue_id = o->type_id = interned_id(n, some[0]);
+    if (count == 1 && o->op->kind == PAWL_OP_SCHEDULE) o->type_id = 0;
     if (count < 2) return;
     if (o->tenant) {
         o->queue_id = interned_id(n, some[0]);

@@ -87,9 +87,11 @@ static bool may_set(const conn *c, const pawl_gate *gate)
 /* Everything that a move brought. Nodes, numbers of ids and names stay: they do no harm. */
 static bool discard(conn *c)
 {
-    static const char *const tables[] = {"body",  "live",  "done",    "failed", "attempt", "runlog", "audit",  "key",
-                                         "queue", "count", "born",    "rollup", "oplog",   "limit",  "budget", "slotted",
-                                         "spot",  "place", "blocked", "shared", "bound",   "turn"};
+    static const char *const tables[] = {"body",          "live",       "done",  "failed", "attempt", "runlog", "audit",
+                                         "key",           "queue",      "count", "born",   "rollup",  "oplog",  "limit",
+                                         "budget",        "slotted",    "spot",  "place",  "blocked", "shared", "schedule",
+                                         "schedule_body", "occurrence", "edge",  "wait",   "batch",   "member", "unsettled",
+                                         "kept",          "bound",      "turn"};
     char name[32];
     bool good = true;
     c->patient = true;

@@ -8,7 +8,7 @@
  * before it is changed is read with locks, which always see what was committed last.
  */
 #include "base/error.h"
-#include "store/mysql/inner.h"
+#include "store/mysql/family.h"
 #include <mysqld_error.h>
 #include <stdio.h>
 
@@ -88,7 +88,7 @@ static bool prepare(my_store *s, work *w, flat *f)
     bool good = my_conn_ready(own);
     if (good) my_flat_sizes(own, f);
     my_flat_forget(f);
-    good = good && my_flat_names(s, own, f, w->arena);
+    good = good && my_flat_names(s, own, f, w->arena) && (!f->families || my_families_mark(s, own));
     if (!good) copy_failure(w->c, own);
     my_store_give(s, own);
     return good;

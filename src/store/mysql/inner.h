@@ -91,6 +91,7 @@ typedef struct limit_types { /* sorted */
     int count;
     bound_kind *bounds;
     int bounds_count;
+    bool schedules, families; /* there are any, or were */
 } limit_types;
 
 /* ---- the handle ---------------------------------------------------------------------------------------------------------- */
@@ -157,24 +158,28 @@ int my_sort_ids(pawl_id *ids, int count); /* without doubles */
 
 /* ---- batches as they come (flat.c, answer.c) ----------------------------------------------------------------------------- */
 
-typedef struct flat_op { /* operations and, right behind their FINISH, their spawns */
+typedef struct flat_op { /* operations and, right behind their FINISH or STEP, its tasks */
     pawl_op *op;
-    int parent;   /* of a spawn: the index of its FINISH; else -1 */
-    bool refused; /* it cannot be stored: left out */
-    bool full;    /* its queue is */
-    int32_t type_id, queue_id, tenant_id;
-    const char *tenant; /* that a BOUND is about */
+    int parent;                           /* of such a task: the index of that; else -1 */
+    bool refused;                         /* it cannot be stored: left out */
+    bool full;                            /* its queue is */
+    int32_t type_id, queue_id, tenant_id; /* SCHEDULE, STEP: queue_id is its own, type_id that of the one it follows */
+    const char *tenant;                   /* that a BOUND is about */
 } flat_op;
 
 typedef struct flat {
     flat_op *ops;
     int count;
-    bool asks;    /* an INSERT asks for a lease */
-    bool limited; /* an INSERT has a limit of depth */
-    bool careful; /* an id may be taken: look first */
-    bool rated;   /* an operation may have to do with rate limits */
-    bool limits;  /* a LIMIT */
-    bool bounds;  /* a BOUND */
+    bool asks;            /* an INSERT asks for a lease */
+    bool limited;         /* an INSERT has a limit of depth */
+    bool careful;         /* an id may be taken: look first */
+    bool rated;           /* an operation may have to do with rate limits */
+    bool limits;          /* a LIMIT */
+    bool bounds;          /* a BOUND */
+    bool schedules, puts; /* a SCHEDULE or STEP; one that may be the first schedule of all */
+    bool families;        /* an INSERT that has one, or a BATCH */
+    int settles;          /* how many are to be told; 0: no SETTLE */
+    bool inner;           /* of the store's own: it goes through a gate that is shut */
 } flat;
 
 bool my_flat_make(flat *f, pawl_op **ops, int count, pawl_arena *arena); /* false: no memory. Judges what cannot be stored */
@@ -264,6 +269,21 @@ typedef enum table {
     TABLE_PLACES_GONE,
     TABLE_PLACES,
     TABLE_BLOCKED,
+    TABLE_SCHEDULES_NEW,
+    TABLE_SCHEDULES,
+    TABLE_SCHEDULE_BODIES,
+    TABLE_OCCURRENCES_NEW,
+    TABLE_OCCURRENCES_TOLD,
+    TABLE_OCCURRENCES,
+    TABLE_BATCHES,
+    TABLE_BATCHES_ENDED, /* (id, state) */
+    TABLE_MEMBERS,
+    TABLE_WAITS,
+    TABLE_EDGES,
+    TABLE_EDGES_MOVED, /* (parent, child, to which parent) */
+    TABLE_ENDS,        /* (id, state): whose children are to be told */
+    TABLE_COUNTED,     /* (id, state): what counts in its batch */
+    TABLE_UNSETTLED,
     TABLES
 } table;
 
@@ -334,6 +354,14 @@ typedef struct work {
     struct lining *lining;
     struct bound_plan *bounds;
     int offers_left; /* tasks that may be unblocked */
+    /* Schedules: see schedule.h. */
+    map schedules, occurrences, opened;
+    id_list schedules_gone;
+    bool recurs; /* something of a schedule changed */
+    /* Families: see family.h. */
+    map kin, batches, members, batch_names;
+    id_list parents, joins, spawners, waits_gone;
+    struct settling *settling; /* NULL: what ends is left to be told */
 } work;
 
 void my_work_begin(work *w, my_store *s, conn *c, pawl_arena *arena); /* allocates nothing yet */
@@ -348,7 +376,7 @@ task_row *my_task_learn(work *w, pawl_id id); /* an empty row to fill in; NULL: 
 void my_read_live(task_row *row, const answer *a, int i);
 void my_read_leased(work *w, task_row *row, const answer *a, int i);
 void my_take_in(work *w); /* the rows of all tasks that the last script answered with */
-typedef enum load_mode { LOAD_LOOK, LOAD_LOCK } load_mode;
+typedef enum load_mode { LOAD_LOOK, LOAD_SHARE, LOAD_LOCK } load_mode;
 bool my_load(work *w, pawl_id *ids, int count, load_mode mode); /* wherever they are; those in motion are waited for */
 
 /* rows.c */
@@ -366,6 +394,7 @@ void my_live_put_blocked(work *w, const task_row *row);    /* my_live_put of one
 void my_note_id(work *w, id_list *list, pawl_id id);
 void my_rows_begin(work *w, table which); /* the next row; then literals with commas, then my_rows_end */
 buf *my_rows_end(work *w, table which);
+void my_flush_table(work *w, table which);                                                    /* part of my_work_flush */
 void my_audit_put(work *w, const task_row *row, pawl_state to, const char *detail, int step); /* unconditional */
 void my_audit_grant(work *w, const task_row *row); /* the row that was derived while the lease lasted, if wanted */
 void my_oplog_put(work *w, const char *who, const char *action, pawl_id id, const char *detail);
@@ -389,7 +418,8 @@ void my_tally_flush(work *w);
 void my_apply_insert(work *w, flat_op *o);
 task_row *my_lease_of(work *w, pawl_op *op); /* NULL: STALE, and so answered */
 void my_apply_start(work *w, pawl_op *op);
-void my_apply_finish(work *w, int at); /* with its spawns */
+void my_apply_finish(work *w, int at);         /* with its spawns */
+bool my_spawns_refused(const flat *f, int at); /* the server cannot store one of them */
 void my_apply_release(work *w, pawl_op *op);
 void my_apply_progress(work *w, pawl_op *op);
 void my_apply_cancel(work *w, pawl_op *op);
@@ -431,7 +461,7 @@ pawl_status my_arrive(pawl_store *store, pawl_load *call, pawl_arena *arena, paw
 /* ---- the rest ------------------------------------------------------------------------------------------------------------ */
 
 /* news.c: what claims and renewals tell besides */
-void my_add_news(conn *c, int64_t node);
+void my_add_news(conn *c, int64_t node, bool schedules, bool families);
 void my_news_read(const conn *c, instant at, bool alive, pawl_news *news);
 
 /* gate.c */

@@ -7,11 +7,14 @@
  *   leased, started      EXISTING
  *   finished             REPLACED: a new task takes the key
  *
+ * With a family: EXISTING, if the key's last task is not finished.
+ *
  * Most batches do not look whether an id is taken: the statement that stores the bodies fails if one is, and the batch is tried again with
  * open eyes (flat.careful). Limits on the depth of queues are decided before the first operation is applied, for groups as a whole.
  */
 #include "base/check.h"
 #include "core/task.h"
+#include "store/mysql/family.h"
 #include "store/mysql/place.h"
 #include "store/mysql/quota.h"
 
@@ -263,9 +266,9 @@ static void update(work *w, const flat_op *o, task_row *row)
     row->priority = op->u.insert.body->priority;
     taken slot = {.now = true};
     if (slot_us) row->run_at_us = slot_us;
-    else slot = take_slot(w, op, row, false);
+    else if (row->state != PAWL_WAITING) slot = take_slot(w, op, row, false);
     if (slot.has) row->run_at_us = slot.slot.slot_us;
-    if (!my_places_line_up(w, row, op->u.insert.body->rate_key, o->tenant_id)) my_live_put(w, row);
+    if (row->state == PAWL_WAITING || !my_places_line_up(w, row, op->u.insert.body->rate_key, o->tenant_id)) my_live_put(w, row);
     if (slot.has) my_slot_put(w, row->id, row->type_id, slot.q->key, slot.slot.epoch);
     put_body_again(w, o, row);
     op->result = PAWL_OP_UPDATED;
@@ -287,7 +290,7 @@ static bool may_lease(work *w, const flat_op *o, const task_row *row)
            !my_queue(w, row->queue_id)->paused;
 }
 
-static task_row new_row(work *w, const flat_op *o, pawl_id id, taken *slot)
+static task_row new_row(work *w, const flat_op *o, pawl_id id, const kinship *k, taken *slot)
 {
     const pawl_body *b = o->op->u.insert.body;
     task_row row = {
@@ -295,6 +298,12 @@ static task_row new_row(work *w, const flat_op *o, pawl_id id, taken *slot)
     row.type_id = o->type_id;
     row.queue_id = o->queue_id;
     row.keyed = b->key != NULL;
+    if (k->unmet + k->held > 0) {
+        row.state = task_move(PAWL_STATE_NONE, TASK_HAS_PARENTS);
+        *slot = (taken){0};
+        o->op->out_until_us = INT64_MAX;
+        return row;
+    }
     bool lease = may_lease(w, o, &row);
     *slot = take_slot(w, o->op, &row, lease);
     if (lease && slot->now) {
@@ -315,12 +324,19 @@ static void create(work *w, const flat_op *o, pawl_id before)
     pawl_op *op = o->op;
     pawl_body *b = op->u.insert.body;
     bool spawned_twice = o->parent >= 0 && op->id && my_task(w, op->id); /* nobody could send it again: the store draws another */
+    kinship k = my_family_judge(w, o);
+    if (k.result != PAWL_OP_DONE) {
+        op->result = k.result;
+        op->out_id = k.result == PAWL_OP_NOT_FOUND || k.result == PAWL_OP_CONFLICT ? k.id : 0;
+        return;
+    }
     pawl_id id = op->id && !spawned_twice ? op->id : my_work_draw_id(w);
     taken slot;
-    task_row row = new_row(w, o, id, &slot);
+    task_row row = new_row(w, o, id, &k, &slot);
     my_body_put(w, b, o->tenant_id, w->now_us, &row);
     if (row.state == PAWL_LEASED) my_leased_put(w, &row);
-    else if (!my_places_line_up(w, &row, b->rate_key, o->tenant_id)) my_live_put(w, &row);
+    else if (row.state == PAWL_WAITING || !my_places_line_up(w, &row, b->rate_key, o->tenant_id)) my_live_put(w, &row);
+    my_family_put(w, o, id, &k);
     if (slot.has) my_slot_put(w, id, row.type_id, slot.q->key, slot.slot.epoch);
     if (b->key) key_put(w, o, id, before);
     my_roll(w, row.queue_id, row.type_id, ROLLUP_DISPATCHED);
@@ -345,7 +361,7 @@ void my_apply_insert(work *w, flat_op *o)
     task_row *holder = holder_of(w, o, &before);
     if (same) id_taken(op, same);
     else if (!holder) create(w, o, before);
-    else if (holder->state == PAWL_LEASED && !holder->not_started) {
+    else if ((holder->state == PAWL_LEASED && !holder->not_started) || op->u.insert.family) {
         op->result = PAWL_OP_EXISTING;
         answer_with(op, holder);
     } else {

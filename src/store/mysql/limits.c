@@ -1,6 +1,6 @@
 /* Rate limits as they are stored: which types have any, LIMIT, and what people see of them.
  *
- * The handle remembers which types have limits, and of which version of the limits that is. Each transaction that may have to do with them
+ * The handle remembers which types have limits, whether there are schedules and families, and of which version of the limits that is. Each transaction that may have to do with them
  * compares the version with the stored one; so types without limits cost nothing, and a change is seen at once. LIMITs come one after the
  * other, by a lock on the version.
  */
@@ -19,10 +19,13 @@ bool my_limits_fetch(my_store *s, conn *c)
     my_add(c, SQL_limits_now);
     my_add(c, SQL_limit_types);
     my_add(c, SQL_bound_kinds);
+    my_add(c, SQL_features);
     if (!my_send(c, CALL_READS)) return false;
     const answer *now = my_answer(c, SQL_limits_now), *types = my_answer(c, SQL_limit_types),
                  *bounds = my_answer(c, SQL_bound_kinds);
     limit_types l = {.version = get_int(now, 0, 1), .count = types->rows, .bounds_count = bounds->rows};
+    l.schedules = get_int(my_answer(c, SQL_features), 0, 0) > 0;
+    l.families = get_int(my_answer(c, SQL_features), 0, 1) > 0;
     l.types = alloc_new(s->allocator, ((size_t)l.count + 1) * sizeof *l.types);
     l.bounds = alloc_new(s->allocator, ((size_t)l.bounds_count + 1) * sizeof *l.bounds);
     if (!l.types || !l.bounds) {

@@ -130,8 +130,8 @@ void my_take_in(work *w)
 {
     for (int k = 0; k < w->c->answers_count; k++) {
         const answer *a = &w->c->answers[k];
-        bool live = a->which == SQL_live_lock || a->which == SQL_live_look;
-        bool leased = a->which == SQL_leased_lock || a->which == SQL_leased_look;
+        bool live = a->which == SQL_live_lock || a->which == SQL_live_look || a->which == SQL_live_share;
+        bool leased = a->which == SQL_leased_lock || a->which == SQL_leased_look || a->which == SQL_leased_share;
         bool ended = a->which == SQL_ends_look || a->which == SQL_done_lock || a->which == SQL_failed_lock;
         for (int i = 0; i < a->rows && (live || leased || ended); i++) {
             task_row *row = my_task_learn(w, get_int(a, i, 0));
@@ -155,7 +155,7 @@ static bool give_up(work *w, const pawl_id *ids, int count, load_mode mode)
         task_row *row = my_task_learn(w, ids[i]);
         if (row) row->body = true;
     }
-    if (mode == LOAD_LOCK) my_conn_note(w->c, PAWL_UNAVAILABLE, ER_LOCK_DEADLOCK, "a task does not stand still");
+    if (mode != LOAD_LOOK) my_conn_note(w->c, PAWL_UNAVAILABLE, ER_LOCK_DEADLOCK, "a task does not stand still");
     return mode == LOAD_LOOK;
 }
 
@@ -171,13 +171,15 @@ static int still_missing(work *w, pawl_id *ids)
 
 bool my_load(work *w, pawl_id *ids, int count, load_mode mode)
 {
+    static const sql_name live[] = {SQL_live_look, SQL_live_share, SQL_live_lock},
+                          leased[] = {SQL_leased_look, SQL_leased_share, SQL_leased_lock};
     conn *c = w->c;
     count = my_sort_ids(ids, count);
     for (int looks = 0; count > 0; looks++) {
         if (looks == LOOKS) return give_up(w, ids, count, mode);
         my_script(c);
-        my_add_ids(c, mode == LOAD_LOCK ? SQL_live_lock : SQL_live_look, ids, count);
-        my_add_ids(c, mode == LOAD_LOCK ? SQL_leased_lock : SQL_leased_look, ids, count);
+        my_add_ids(c, live[mode], ids, count);
+        my_add_ids(c, leased[mode], ids, count);
         bool heads = w->limits.count || w->limits.bounds_count || (w->borrowed && w->f->rated);
         if (mode == LOAD_LOCK && heads) my_add_ids(c, SQL_rate_heads, ids, count);
         if (mode == LOAD_LOCK) my_places_verify(w, ids, count);

@@ -193,7 +193,7 @@ static bool renew(my_store *s, conn *c, pawl_renewal *call)
     }
     my_put_int(c, call->node);
     my_add(c, SQL_pulse);
-    my_add_news(c, call->node);
+    my_add_news(c, call->node, true, true);
     my_add(c, SQL_limits_now);
     my_add(c, SQL_commit);
     if (!my_send(c, CALL_WRITES)) return false;

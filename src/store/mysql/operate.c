@@ -1,6 +1,7 @@
 /* What people ask: CANCEL, RETRY, ACK, QUEUE. Each leaves a row in the operator log if it says who asked and changes anything. */
 #include "base/check.h"
 #include "core/task.h"
+#include "store/mysql/family.h"
 #include "store/mysql/quota.h"
 #include <stdio.h>
 
@@ -27,6 +28,8 @@ static void cancel_now(work *w, pawl_op *op, task_row *row)
         if (audit_wanted(op->audit, AUDIT_CHANGE)) my_audit_put(w, row, end.to, NULL, 0);
         end.derived = false;
     } else {
+        if (row->state == PAWL_WAITING && audit_wanted(op->audit, AUDIT_CHANGE)) my_audit_put(w, row, end.to, NULL, 2);
+        end.derived = row->state != PAWL_WAITING;
         my_live_drop(w, row);
     }
     my_end_put(w, row, &end);
@@ -41,6 +44,7 @@ void my_apply_cancel(work *w, pawl_op *op)
         op->result = row ? PAWL_OP_CONFLICT : PAWL_OP_NOT_FOUND;
         return;
     }
+    if (w->f->inner) op->audit = (pawl_audit)row->level;
     if (row->state == PAWL_LEASED && !row->not_started) ask_holder(w, op, row);
     else cancel_now(w, op, row);
     my_oplog_put(w, op->by, "cancel", op->id, NULL);
@@ -147,6 +151,7 @@ static void retry_as_new(work *w, pawl_op *op, const task_row *old, const old_bo
     op->out_id = id;
     op->out_run_at_us = row.run_at_us;
     mark_retried(w, op, old, id, b->queue_id);
+    my_family_retried(w, op->id, id);
     my_oplog_put(w, op->by, "retry", op->id, NULL);
 }
 

@@ -97,6 +97,13 @@ static void acts_read(reading *r, pawl_query *query)
     query->acts = page;
 }
 
+static pawl_status no_batch(const pawl_query *query, pawl_error *err)
+{
+    char text[PAWL_ID_TEXT];
+    pawl_id_format(query->id, text);
+    return err_set(err, PAWL_NOT_FOUND, "there is no batch '%s'", query->id ? text : query->name);
+}
+
 static bool answer_query(reading *r, pawl_query *query, pawl_status *status, pawl_error *err)
 {
     switch (query->kind) {
@@ -117,6 +124,16 @@ static bool answer_query(reading *r, pawl_query *query, pawl_status *status, paw
     case PAWL_QUERY_PLACES:
         if (!my_places_read(r, query))
             *status = err_set(err, PAWL_INVALID, "the cursor is none that a page of limits ended with");
+        return true;
+    case PAWL_QUERY_DUE:
+    case PAWL_QUERY_SCHEDULE:
+    case PAWL_QUERY_SCHEDULES:
+        if (!my_schedules_read(r, query)) *status = err_set(err, PAWL_NOT_FOUND, "there is no schedule '%s'", query->name);
+        return true;
+    case PAWL_QUERY_RELATIVES: my_relatives_read(r, query->relatives); return true;
+    case PAWL_QUERY_BATCH:
+    case PAWL_QUERY_BATCHES:
+        if (!my_batches_read(r, query)) *status = no_batch(query, err);
         return true;
     default: *status = err_set(err, PAWL_UNSUPPORTED, "stores of this kind do not answer that question"); return true;
     }

@@ -32,7 +32,10 @@ pawl_stats *my_stats_read(reading *r, int64_t window_us);
 void my_nodes_read(reading *r, pawl_query *query);
 void my_gate_read(reading *r, pawl_query *query);
 void my_dump_read(reading *r, pawl_dump *d);
-bool my_limits_read(reading *r, pawl_query *query); /* false: the cursor is none */
-bool my_places_read(reading *r, pawl_query *query); /* the same */
+bool my_limits_read(reading *r, pawl_query *query);  /* false: the cursor is none */
+bool my_places_read(reading *r, pawl_query *query);  /* the same */
+bool my_batches_read(reading *r, pawl_query *query); /* false: there is no such batch */
+void my_relatives_read(reading *r, pawl_relatives_query *f);
+bool my_schedules_read(reading *r, pawl_query *query); /* false: there is no such schedule */
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "core/task.h"
 #include "store/mysql/place.h"
+#include "store/mysql/schedule.h"
 
 #define STRIKES_MAX 3
 
@@ -112,6 +113,7 @@ static bool lock_page(work *w, const victim *v)
 {
     my_script(w->c);
     my_places_ask_tasks(w, v->ids, v->count);
+    my_schedules_ask_tasks(w, v->ids, v->count);
     my_add_ids(w->c, SQL_leased_lock, v->ids, v->count);
     my_places_verify(w, v->ids, v->count);
     my_add_rollups_look(w);
@@ -119,6 +121,7 @@ static bool lock_page(work *w, const victim *v)
     if (!my_send(w->c, CALL_READS)) return false;
     my_take_in(w);
     my_rollups_take_in(w);
+    my_schedules_take_in(w);
     if (!my_spots_take_in(w)) return false;
     return my_work_outdated(w) || my_places_load(w);
 }

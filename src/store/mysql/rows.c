@@ -6,40 +6,64 @@
  * the current lease from pawl_leased, and grant and end of the last lease from pawl_done or pawl_failed (`derived`).
  */
 #include "base/alloc.h"
+#include "store/mysql/family.h"
 #include "store/mysql/place.h"
 #include "store/mysql/quota.h"
+#include "store/mysql/schedule.h"
 #include <limits.h>
 
 #define PART_BYTES ((size_t)512 << 10)
 #define TABLE_MAX ((size_t)512 << 20)
 
-static const sql_name puts[TABLES] = {
-    [TABLE_BODIES] = SQL_bodies_put,     [TABLE_LIVE] = SQL_live_put,           [TABLE_LEASED] = SQL_leased_put,
-    [TABLE_DONE] = SQL_done_put,         [TABLE_FAILED] = SQL_failed_put,       [TABLE_ATTEMPTS] = SQL_attempts_put,
-    [TABLE_RUNLOGS] = SQL_runlogs_put,   [TABLE_AUDITS] = SQL_audit_put,        [TABLE_KEYS] = SQL_keys_put,
-    [TABLE_CANCELS] = SQL_cancel_put,    [TABLE_PAST_DONE] = SQL_past_done_put, [TABLE_PAST_FAILED] = SQL_past_failed_put,
-    [TABLE_OLD_KEYS] = SQL_old_keys_put, [TABLE_HELD_KEYS] = SQL_held_keys_put, [TABLE_SLOTTED] = SQL_slotted_put,
-    [TABLE_MOVES] = SQL_live_move,       [TABLE_PLACES] = SQL_places_put,       [TABLE_PLACES_GONE] = SQL_places_drop,
-    [TABLE_BLOCKED] = SQL_blocked_put};
+static const sql_name puts[TABLES] = {[TABLE_BODIES] = SQL_bodies_put,
+                                      [TABLE_LIVE] = SQL_live_put,
+                                      [TABLE_LEASED] = SQL_leased_put,
+                                      [TABLE_DONE] = SQL_done_put,
+                                      [TABLE_FAILED] = SQL_failed_put,
+                                      [TABLE_ATTEMPTS] = SQL_attempts_put,
+                                      [TABLE_RUNLOGS] = SQL_runlogs_put,
+                                      [TABLE_AUDITS] = SQL_audit_put,
+                                      [TABLE_KEYS] = SQL_keys_put,
+                                      [TABLE_CANCELS] = SQL_cancel_put,
+                                      [TABLE_PAST_DONE] = SQL_past_done_put,
+                                      [TABLE_PAST_FAILED] = SQL_past_failed_put,
+                                      [TABLE_OLD_KEYS] = SQL_old_keys_put,
+                                      [TABLE_HELD_KEYS] = SQL_held_keys_put,
+                                      [TABLE_SLOTTED] = SQL_slotted_put,
+                                      [TABLE_MOVES] = SQL_live_move,
+                                      [TABLE_PLACES] = SQL_places_put,
+                                      [TABLE_PLACES_GONE] = SQL_places_drop,
+                                      [TABLE_BLOCKED] = SQL_blocked_put,
+                                      [TABLE_SCHEDULES_NEW] = SQL_schedules_add,
+                                      [TABLE_SCHEDULES] = SQL_schedules_put,
+                                      [TABLE_SCHEDULE_BODIES] = SQL_schedule_bodies_put,
+                                      [TABLE_OCCURRENCES_NEW] = SQL_occurrences_add,
+                                      [TABLE_OCCURRENCES_TOLD] = SQL_occurrences_told,
+                                      [TABLE_OCCURRENCES] = SQL_occurrences_put,
+                                      [TABLE_BATCHES] = SQL_batches_put,
+                                      [TABLE_MEMBERS] = SQL_members_put};
+
+#define MAPS(w)                                                                                                             \
+    {                                                                                                                       \
+        &(w)->tasks, &(w)->spots, &(w)->rollups, &(w)->quotas, &(w)->schedules, &(w)->occurrences, &(w)->opened, &(w)->kin, \
+            &(w)->batches, &(w)->members, &(w)->batch_names                                                                 \
+    }
 
 void my_work_begin(work *w, my_store *s, conn *c, pawl_arena *arena)
 {
     *w = (work){.s = s, .c = c, .arena = arena, .offers_left = INT_MAX};
-    map_init(&w->tasks, s->allocator);
-    map_init(&w->spots, s->allocator);
-    map_init(&w->rollups, s->allocator);
-    map_init(&w->quotas, s->allocator);
+    map *const maps[] = MAPS(w);
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_init(maps[i], s->allocator);
     for (int i = 0; i < TABLES; i++) buf_init(&w->tables[i].text, s->allocator, TABLE_MAX);
 }
 
 void my_work_done(work *w)
 {
-    map_done(&w->tasks);
-    map_done(&w->rollups);
-    map_done(&w->quotas);
-    map_done(&w->spots);
+    map *const maps[] = MAPS(w);
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_done(maps[i]);
     for (int i = 0; i < TABLES; i++) buf_done(&w->tables[i].text);
-    id_list *lists[] = {&w->live_gone, &w->leased_gone, &w->slotted_gone, &w->unblocked, &w->readied, &w->shared, &w->parked};
+    id_list *lists[] = {&w->live_gone, &w->leased_gone,    &w->slotted_gone, &w->unblocked, &w->readied,  &w->shared,
+                        &w->parked,    &w->schedules_gone, &w->parents,      &w->joins,     &w->spawners, &w->waits_gone};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) alloc_free(w->s->allocator, lists[i]->ids);
     alloc_free(w->s->allocator, w->queues);
     alloc_free(w->s->allocator, w->takes);
@@ -65,7 +89,7 @@ buf *my_rows_end(work *w, table which)
     return &w->tables[which].text;
 }
 
-static void flush_table(work *w, table which)
+void my_flush_table(work *w, table which)
 {
     rows *r = &w->tables[which];
     if (r->text.failed) w->no_memory = true;
@@ -88,11 +112,11 @@ static void flush_gone(work *w, sql_name which, id_list *list)
 static void flush_places(work *w)
 {
     my_places_flush(w);
-    flush_table(w, TABLE_PLACES_GONE);
-    flush_table(w, TABLE_PLACES);
+    my_flush_table(w, TABLE_PLACES_GONE);
+    my_flush_table(w, TABLE_PLACES);
     flush_gone(w, SQL_blocked_drop, &w->live_gone);
     flush_gone(w, SQL_blocked_drop, &w->unblocked);
-    flush_table(w, TABLE_BLOCKED);
+    my_flush_table(w, TABLE_BLOCKED);
     flush_gone(w, SQL_shared_drop, &w->live_gone);
     flush_gone(w, SQL_shared_drop, &w->parked);
     flush_gone(w, SQL_live_park, &w->parked);
@@ -112,12 +136,14 @@ void my_work_flush(work *w)
                                   TABLE_DONE,   TABLE_FAILED,   TABLE_PAST_DONE, TABLE_PAST_FAILED, TABLE_ATTEMPTS, TABLE_RUNLOGS,
                                   TABLE_AUDITS, TABLE_CANCELS,  TABLE_SLOTTED,   TABLE_MOVES};
     my_quota_flush(w);
-    for (size_t i = 0; i < KEY_TABLES; i++) flush_table(w, order[i]);
+    if (w->schedules.count) my_schedules_flush(w);
+    for (size_t i = 0; i < KEY_TABLES; i++) my_flush_table(w, order[i]);
     flush_gone(w, SQL_live_drop, &w->live_gone);
     flush_gone(w, SQL_leased_drop, &w->leased_gone);
     flush_gone(w, SQL_slotted_drop, &w->slotted_gone);
-    for (size_t i = KEY_TABLES; i < sizeof order / sizeof *order; i++) flush_table(w, order[i]);
+    for (size_t i = KEY_TABLES; i < sizeof order / sizeof *order; i++) my_flush_table(w, order[i]);
     if (w->limits.bounds_count || (w->f && w->f->bounds)) flush_places(w);
+    my_families_flush(w);
     my_tally_flush(w);
 }
 
@@ -365,6 +391,8 @@ void my_end_put(work *w, const task_row *row, const task_end *end)
     if (end->to == PAWL_FAILED) my_count(w, row->queue_id, PAWL_FAILED, 1);
     if (ran) my_roll_run(w, row->queue_id, row->type_id, rollup_of_end(end->to), run, row->run_at_us);
     else my_roll(w, row->queue_id, row->type_id, rollup_of_end(end->to));
+    my_schedule_ended(w, row->id, end->to, row->runs + ran > 0);
+    my_family_ended(w, row, end->to);
 }
 
 /* ---- the trail ----------------------------------------------------------------------------------------------------------- */

@@ -85,6 +85,11 @@ static bool keep_answer(conn *c, sql_name which, MYSQL_RES *res)
     return true;
 }
 
+static bool leaves_unsettled(sql_name which)
+{
+    return which == SQL_ends_left || which == SQL_members_drained || which == SQL_retried_left || which == SQL_unsettled_put;
+}
+
 /* One result: rows, or a number of them. */
 static bool take_result(conn *c, int at, bool *no_memory)
 {
@@ -92,6 +97,7 @@ static bool take_result(conn *c, int at, bool *no_memory)
     MYSQL_RES *res = mysql_store_result(c->my);
     if (!res && mysql_field_count(c->my) > 0) return false;
     c->affected = mysql_affected_rows(c->my);
+    if (leaves_unsettled(which)) c->unsettled += c->affected;
     if (mysql_insert_id(c->my)) c->insert_id = mysql_insert_id(c->my);
     if (!res) return true;
     if (!*no_memory && !keep_answer(c, which, res)) *no_memory = true;

@@ -23,6 +23,18 @@
     X(live_ready) X(live_park) X(shared_put) X(admit_look) X(admit_lock) X(admit_keys) X(turn_lock) X(turn_make) X(turn_put) \
     X(turn_tag) X(shared_look) X(shared_priority) X(shared_tenants) X(shared_due) X(shared_count) X(bound_old) X(bound_put) \
     X(leases_lock) X(leases_of) X(spots_blocked) X(spots_next) X(spots_drop) X(places_list) \
+    /* schedules.sql */ \
+    X(features) X(schedules_mark) X(schedules_lock) X(occurrences_open) X(occurrences_of) X(schedules_add) X(schedules_put) \
+    X(schedule_bodies_put) X(occurrences_add) X(occurrences_told) X(occurrences_put) X(occurrences_trim) X(schedules_drop) \
+    X(schedule_bodies_drop) X(occurrences_drop) X(schedule_first) X(schedules_due) X(schedule_bodies) X(schedules_list) \
+    X(schedule_one) X(occurrences_waiting) X(occurrences_list) \
+    /* families.sql */ \
+    X(families_mark) X(live_share) X(leased_share) X(kept_look) X(batches_lock) X(batches_look) X(batches_named) X(members_look) \
+    X(batches_put) X(members_put) X(batch_joined) X(batch_close) X(batches_end) X(edges_put) X(edges_move) X(waits_put) X(waits_drop) \
+    X(ends_left) X(members_count) X(members_drained) X(members_later) X(retried_left) X(unsettled_put) \
+    X(unsettled_lock) X(unsettled_any) X(unsettled_free) X(unsettled_drop) X(unsettled_go_on) X(kids_lock) X(members_page) \
+    X(inner_left) X(inner_cancel) X(parents_of) X(kept_put) X(edges_drop) X(members_drop) X(kept_drop) X(batches_old) \
+    X(batch_members_drop) X(kept_batch) X(batch_drop) X(batches) X(relatives) X(lane_moved) \
     /* node.sql */ \
     X(node_add) X(node_lock) X(node_gone) X(node_kill) X(node_numbers) X(node_lapse) X(pulse) X(others) X(cancels) \
     X(ended_leases) X(ended_drop) X(beat) X(backs) X(held) X(number_mine) X(number_free) X(number_lock) X(number_put) \

@@ -2,6 +2,7 @@
  * some hundred in one transaction. One handle sweeps at a time (a session lock); the others come back later.
  */
 #include "base/alloc.h"
+#include "store/mysql/family.h"
 #include "store/mysql/inner.h"
 #include <stdio.h>
 
@@ -19,6 +20,7 @@ typedef struct sweeping {
     int left;
     int64_t next_us; /* the soonest; -1: none yet */
     bool halted;     /* a move began */
+    bool families;   /* there are families of tasks */
 } sweeping;
 
 static void soonest(sweeping *w, int64_t us)
@@ -75,6 +77,26 @@ static void add_forget(sweeping *w, const pawl_id *ids, int count, bool failed)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) my_add_ids(w->c, all[i], ids, count);
 }
 
+/* Parents whose last child may go with these tasks. */
+static bool copy_parents(sweeping *w, pawl_arena *arena, pawl_id **ids, int *count)
+{
+    int rows = 0;
+    EACH_ANSWER(a, w->c, SQL_parents_of) rows += a->rows;
+    *ids = pawl_arena_alloc(arena, (size_t)(rows + 1) * sizeof **ids);
+    EACH_ANSWER(a, w->c, SQL_parents_of)
+    for (int i = 0; *ids && i < a->rows; i++) (*ids)[(*count)++] = get_int(a, i, 0);
+    return *ids != NULL;
+}
+
+/* What the children of these tasks may ask for stays; before the tasks go. */
+static void add_forget_families(sweeping *w, const pawl_id *ids, int count, const pawl_id *parents, int parents_count)
+{
+    my_add_ids(w->c, SQL_kept_put, ids, count);
+    my_add_ids(w->c, SQL_edges_drop, ids, count);
+    my_add_ids(w->c, SQL_members_drop, ids, count);
+    my_add_ids(w->c, SQL_kept_drop, parents, parents_count);
+}
+
 /* Dead letters that nobody resolved are counted; those that somebody resolved meanwhile stay. */
 static int keep_open(sweeping *w, pawl_id *ids, bool resolved, buf *counts)
 {
@@ -100,6 +122,7 @@ static bool forget_in(sweeping *w, pawl_id *ids, int count, kind which, pawl_are
     my_add(c, SQL_begin);
     my_add(c, SQL_gate_shared);
     my_add_ids(c, SQL_forget_keys_look, ids, count);
+    if (w->families) my_add_ids(c, SQL_parents_of, ids, count);
     if (which != KIND_DONE) my_add_ids(c, SQL_failed_lock, ids, count);
     if (!my_send(c, CALL_READS)) return false;
     const answer *gate = my_answer(c, SQL_gate_shared);
@@ -110,8 +133,12 @@ static bool forget_in(sweeping *w, pawl_id *ids, int count, kind which, pawl_are
     }
     bool whole = copy_keys(w, arena, &keys, &keys_count);
     if (which != KIND_DONE) count = keep_open(w, ids, which == KIND_RESOLVED, counts);
+    pawl_id *parents = NULL;
+    int parents_count = 0;
+    if (w->families) whole = whole && copy_parents(w, arena, &parents, &parents_count);
     my_script(c);
     if (whole) add_forget_keys(w, keys, keys_count);
+    if (w->families && whole) add_forget_families(w, ids, count, parents, parents_count);
     add_forget(w, ids, count, which != KIND_DONE);
     if (counts->len) {
         my_put_raw(c, counts->data, counts->len);
@@ -335,7 +362,9 @@ static bool sweep(sweeping *w)
     my_script(w->c);
     my_add(w->c, SQL_server_now);
     my_add(w->c, SQL_gate_mode);
+    my_add(w->c, SQL_features);
     if (!my_send(w->c, CALL_READS)) return false;
+    w->families = get_int(my_answer(w->c, SQL_features), 0, 1) > 0;
     w->at = my_instant(w->s, w->c);
     if (my_gate_mode(w->c) != PAWL_GATE_OPEN) { /* what a move has counted must stay */
         soonest(w, PAWL_MINUTE);
@@ -348,7 +377,9 @@ static bool sweep(sweeping *w)
                 sweep_rows(w, SQL_audit_old, SQL_audit_first, call->keep_audit_us) &&
                 sweep_rows(w, SQL_oplog_old, SQL_oplog_first, call->keep_audit_us) && sweep_trails(w) &&
                 sweep_rows(w, SQL_runlog_old, SQL_runlog_first, call->keep_logs_us) && sweep_nodes(w) && sweep_sums(w) &&
-                my_sweep_budgets(w->s, w->c, w->at.now_us, &w->left) && my_sweep_spots(w->s, w->c, w->at.now_us);
+                my_sweep_budgets(w->s, w->c, w->at.now_us, &w->left) && my_sweep_spots(w->s, w->c, w->at.now_us) &&
+                (!w->families || my_sweep_batches(w->c, call, w->at.now_us, &w->left));
+    if (w->families && w->left <= 0) call->more = true;
     return good;
 }
 

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "store/mysql/claim.h"
+#include "store/mysql/schedule.h"
 #include "store/mysql/place.h"
 #include "store/mysql/quota.h"
 #include <mysqld_error.h>
@@ -161,12 +162,14 @@ static bool undo_in(work *w, claiming *k, const bool *lost)
     my_add(c, SQL_version_shared);
     int count = my_sort_ids(ids, k->count);
     my_places_ask_tasks(w, ids, count);
+    my_schedules_ask_tasks(w, ids, count);
     my_add_ids(c, SQL_leased_lock, ids, count);
     my_places_verify(w, ids, count);
     my_add_rollups_look(w);
     if (!my_send(c, CALL_READS)) return false;
     my_take_in(w);
     my_rollups_take_in(w);
+    my_schedules_take_in(w);
     if (my_work_outdated(w)) {
         my_rollback(c);
         if (!my_limits_fetch(w->s, c)) return false;

@@ -1,9 +1,11 @@
 /* The operations of a batch, inside a transaction: first everything that they need to know is read (and locked, where they will change
- * it), in the order of locks that all stores keep: limits, keys, tasks by id. Then they are carried out in memory, and what changes goes
+ * it), in the order of locks that all stores keep: limits, spots, schedules, keys, tasks by id, batches. Then they are carried out in memory, and what changes goes
  * out as a few statements. Both take one message each, unless an operation meets something unusual.
  */
+#include "store/mysql/family.h"
 #include "store/mysql/place.h"
 #include "store/mysql/quota.h"
+#include "store/mysql/schedule.h"
 #include <stdio.h>
 
 /* ---- ids that the store draws -------------------------------------------------------------------------------------------- */
@@ -15,7 +17,8 @@ static int draws_of(const flat *f)
     for (int i = 0; i < f->count; i++) {
         const flat_op *o = &f->ops[i];
         if (o->refused) continue;
-        if (o->op->kind == PAWL_OP_INSERT) count += o->op->id == 0 || (o->parent >= 0 && f->careful);
+        if (o->op->kind == PAWL_OP_BATCH) count += o->op->id == 0;
+        else if (o->op->kind == PAWL_OP_INSERT) count += o->op->id == 0 || (o->parent >= 0 && f->careful);
         else if (o->op->kind == PAWL_OP_RETRY) count += o->op->u.retry.new_id == 0;
     }
     return count > 0 ? count : 1;
@@ -67,11 +70,13 @@ static bool comes_or_goes(const flat_op *o)
 {
     pawl_op_kind kind = o->op->kind;
     return o->parent < 0 && (kind == PAWL_OP_INSERT || kind == PAWL_OP_CANCEL || kind == PAWL_OP_RETRY || kind == PAWL_OP_ACK ||
-                             kind == PAWL_OP_QUEUE || kind == PAWL_OP_LIMIT || kind == PAWL_OP_BOUND);
+                             kind == PAWL_OP_QUEUE || kind == PAWL_OP_LIMIT || kind == PAWL_OP_BOUND ||
+                             kind == PAWL_OP_SCHEDULE || kind == PAWL_OP_STEP || kind == PAWL_OP_BATCH);
 }
 
 static bool asks_gate(const flat *f)
 {
+    if (f->inner) return false;
     for (int i = 0; i < f->count; i++)
         if (comes_or_goes(&f->ops[i])) return true;
     return false;
@@ -83,6 +88,7 @@ static bool of_ended(const pawl_op *op) { return op->kind == PAWL_OP_RETRY || op
 static bool looks_first(const flat *f, const flat_op *o)
 {
     const pawl_op *op = o->op;
+    if (op->kind == PAWL_OP_BATCH) return op->id && op->u.batch->act == PAWL_BATCH_OPEN;
     return op->kind == PAWL_OP_INSERT && op->id && (f->careful || f->limited || op->u.insert.may_exist || op->u.insert.body->key);
 }
 
@@ -177,7 +183,7 @@ static void ask_keys(work *w)
  * locked looks after that: whoever changes a bound has locked them before. */
 static void ask_version(work *w, bool last)
 {
-    bool changes = w->f->limits || w->f->bounds, holds = asks_gate(w->f);
+    bool changes = w->f->limits || w->f->bounds || (w->f->puts && !w->limits.schedules), holds = asks_gate(w->f) || w->f->inner;
     if (w->borrowed || last == (holds || changes)) return;
     my_add(w->c, last ? SQL_version : changes ? SQL_limits_lock : SQL_version_shared);
 }
@@ -193,6 +199,7 @@ bool my_work_ask(work *w)
     my_quota_ask(w);
     if (w->f->bounds && !w->borrowed) my_ask_bounds(w);
     my_places_ask(w);
+    my_schedules_ask(w);
     ask_limits(w);
     ask_keys(w);
     my_add_ids(c, SQL_live_lock, w->ids, choose(w, needs_live, w->ids));
@@ -203,6 +210,7 @@ bool my_work_ask(work *w)
     my_add_ids(c, SQL_done_lock, w->ids, ended);
     my_add_ids(c, SQL_failed_lock, w->ids, ended);
     my_add_ids(c, SQL_bodies_look, w->ids, choose(w, looks_first, w->ids));
+    my_families_ask(w);
     my_add_rollups_look(w);
     ask_version(w, true);
     return !w->no_memory;
@@ -233,6 +241,7 @@ bool my_work_load(work *w)
     take_in_limits(w);
     my_quota_take_in(w);
     if (w->f->bounds) my_bounds_take_in(w);
+    my_schedules_take_in(w);
     my_keys_take_in(w);
     my_rollups_take_in(w);
     my_take_in(w);
@@ -247,8 +256,8 @@ bool my_work_load(work *w)
     for (int i = 0; i < w->keys_count; i++)
         if (w->keys[i].holder) lock[locks++] = w->keys[i].holder;
     if (w->no_memory) my_conn_no_memory(w->c);
-    return !w->no_memory && my_load_plans(w) && my_load(w, lock, locks, LOAD_LOCK) && my_load(w, look, looks, LOAD_LOOK) &&
-           (!w->f->bounds || my_load_bounds(w)) && my_places_load(w);
+    return !w->no_memory && my_families_load(w) && my_load_plans(w) && my_load(w, lock, locks, LOAD_LOCK) &&
+           my_load(w, look, looks, LOAD_LOOK) && (!w->f->bounds || my_load_bounds(w)) && my_places_load(w);
 }
 
 /* ---- carrying them out --------------------------------------------------------------------------------------------------- */
@@ -256,8 +265,8 @@ bool my_work_load(work *w)
 static bool apply_op(work *w, int at)
 {
     flat_op *o = &w->f->ops[at];
-    if (o->refused || o->parent >= 0) return true; /* spawns come with their FINISH */
-    if (w->closed && comes_or_goes(o)) {
+    if (o->refused || o->parent >= 0) return true; /* comes with its FINISH or STEP */
+    if (w->closed && !w->f->inner && comes_or_goes(o)) {
         o->op->result = PAWL_OP_CLOSED;
         return true;
     }
@@ -273,10 +282,10 @@ static bool apply_op(work *w, int at)
     case PAWL_OP_QUEUE: my_apply_queue(w, o); break;
     case PAWL_OP_RESERVE: break; /* before the others */
     case PAWL_OP_BOUND: my_apply_bound(w, o); break;
-    case PAWL_OP_SCHEDULE:
-    case PAWL_OP_STEP:
-    case PAWL_OP_BATCH:
-    case PAWL_OP_SETTLE: break; /* refused by flat.c */
+    case PAWL_OP_SCHEDULE: my_apply_schedule(w, o); break;
+    case PAWL_OP_STEP: my_apply_step(w, at); break;
+    case PAWL_OP_BATCH: my_apply_batch(w, o->op); break;
+    case PAWL_OP_SETTLE: o->op->result = PAWL_OP_DONE; break; /* after the commit */
     case PAWL_OP_LIMIT: my_apply_limit(w, o); break;
     }
     return true;
