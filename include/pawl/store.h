@@ -618,9 +618,9 @@ typedef struct pawl_sweep {
 /* Whether tasks may come and go; kept in the store.
  *
  * While it is shut (CLOSED, ARRIVING): INSERTs (spawns excepted), CANCEL, RETRY, ACK, QUEUE, LIMIT, BOUND, SCHEDULE, STEP and BATCH are
- * answered with PAWL_OP_CLOSED, also in transactions of the caller's own; SETTLE does nothing, and nothing is said to be unsettled;
- * claims grant nothing and say so in the news. Everything else works as ever (START, FINISH, RELEASE, PROGRESS, renew, rescue, ...), so
- * what runs comes to its end, and when no lease is held any more nothing changes. Sweeps remove nothing unless the gate is OPEN.
+ * answered with PAWL_OP_CLOSED, also in transactions of the caller's own; claims grant nothing and say so in the news. Everything else works as
+ * ever (START, FINISH, RELEASE, PROGRESS, SETTLE, renew, rescue, ...), so what runs comes to its end; and when no lease is held any more and
+ * nothing is unsettled, nothing changes. Sweeps remove nothing unless the gate is OPEN.
  *
  * Each transaction looks at the gate itself. One that began before the gate was shut and commits later counts among `writers` until
  * it has ended. */
@@ -759,20 +759,6 @@ typedef struct pawl_past_bound { /* one in force; see BOUND */
 typedef pawl_schedule_row pawl_past_schedule; /* with all of its occurrences, that decided last first */
 typedef pawl_batch_info pawl_past_batch;      /* its members say that they are */
 
-typedef enum pawl_untold {
-    PAWL_UNTOLD_DRAINED, /* a batch may have ended */
-    PAWL_UNTOLD_END,     /* of a task or batch, in the state `value`, to children */
-    PAWL_UNTOLD_CANCEL,  /* of a batch, to members */
-    PAWL_UNTOLD_RETRIED  /* a task was retried as `value`, to children that it holds */
-} pawl_untold;
-
-typedef struct pawl_past_unsettled { /* what is still to be told; see FAMILIES */
-    pawl_id id;
-    pawl_untold kind;
-    pawl_id after; /* the last one who was told */
-    int64_t value;
-} pawl_past_unsettled;
-
 typedef struct pawl_past_kept { /* what is kept of a parent that was swept */
     pawl_id id;
     pawl_state state;
@@ -793,9 +779,8 @@ typedef enum pawl_part {
     /* Of those that keep schedules: */
     PAWL_PART_SCHEDULES, /* pages by number */
     /* Of those that keep families: */
-    PAWL_PART_BATCHES,   /* pages by id */
-    PAWL_PART_UNSETTLED, /* pages by id */
-    PAWL_PART_KEPT       /* pages by id */
+    PAWL_PART_BATCHES, /* pages by id */
+    PAWL_PART_KEPT     /* pages by id */
 } pawl_part;
 
 #define PAWL_STATE_BIT(state) (1u << (state))
@@ -821,7 +806,6 @@ typedef struct pawl_dump {
     pawl_past_bound *bounds;
     pawl_past_schedule *schedules;
     pawl_past_batch *batches;
-    pawl_past_unsettled *unsettled;
     pawl_past_kept *kept;
     int count;                          /* of whatever it is */
     int64_t counts[PAWL_STATE_COUNT];   /* tasks looked at, by state, told or not; */

@@ -2,11 +2,11 @@
  *
  *   step       source     what is copied
  *   HISTORY    leaving    what is finished, while nodes work
- *   CLOSE      closed     nothing: waits until no lease is held, and frees those of the dead
+ *   CLOSE      closed     nothing: waits until no lease is held, frees those of the dead, tells those who wait for what ended
  *   BOUNDS     closed     concurrency limits, so that tasks take their places in the lines of ordered keys
  *   REST       closed     what is not finished, and what ended or was resolved since HISTORY began
  *   SETTINGS, LIMITS, BUDGETS, OFFERS    queues and ids; rate limits, and what is left of them; those in a line are asked in
- *   BATCHES, UNSETTLED, KEPT, SCHEDULES  families: whom a task waits for has come with it; schedules with their occurrences
+ *   BATCHES, KEPT, SCHEDULES             families: whom a task waits for has come with it; schedules with their occurrences
  *   MINUTES, ACTS         statistics; the operator log
  *   CHECK                 counts and sums of ids by state, at both stores; if they differ, REPAIR copies what is missing
  *
@@ -51,6 +51,7 @@ static pawl_status close_source(mover *m, position *p, pawl_error *err)
     if (!status && move_same(now.position, GATE_COMPLETE)) status = move_not_ours(m, err);
     if (!status) status = move_set(m, m->from, &gate, err);
     if (!status) status = move_drain(m, m->from, err);
+    if (!status) status = move_settle(m, err);
     if (!status) status = move_check_left(m, err); /* of what came meanwhile; --abort opens it again */
     if (status) return status;
     p->step = BOUNDS;
@@ -138,8 +139,7 @@ static pawl_status one_step(mover *m, position *p, pawl_error *err)
     case LIMITS: return copy_part(m, p, PAWL_PART_LIMITS, BUDGETS, err);
     case BUDGETS: return copy_part(m, p, PAWL_PART_BUDGETS, OFFERS, err);
     case OFFERS: return copy_part(m, p, PAWL_PART_BOUNDS, BATCHES, err);
-    case BATCHES: return copy_part(m, p, PAWL_PART_BATCHES, UNSETTLED, err);
-    case UNSETTLED: return copy_part(m, p, PAWL_PART_UNSETTLED, KEPT, err);
+    case BATCHES: return copy_part(m, p, PAWL_PART_BATCHES, KEPT, err);
     case KEPT: return copy_part(m, p, PAWL_PART_KEPT, SCHEDULES, err);
     case SCHEDULES: return copy_part(m, p, PAWL_PART_SCHEDULES, MINUTES, err);
     case MINUTES: return copy_part(m, p, PAWL_PART_MINUTES, ACTS, err);

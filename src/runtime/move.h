@@ -17,7 +17,6 @@ typedef enum move_step {
     BUDGETS,
     OFFERS,
     BATCHES,
-    UNSETTLED,
     KEPT,
     SCHEDULES,
     MINUTES,
@@ -76,6 +75,7 @@ pawl_status move_count(mover *m, pawl_store *store, const char *phase, census *o
 int64_t move_total(const census *c);
 pawl_status move_drain(mover *m, pawl_store *store,
                        pawl_error *err); /* until nobody who saw its gate open can change it any more */
+pawl_status move_settle(mover *m, pawl_error *err); /* until everybody at the first store knows what has ended */
 
 /* move_parts.c */
 bool move_goes(const mover *m, pawl_part part);         /* both stores keep it, and it is not to be left */

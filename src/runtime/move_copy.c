@@ -24,7 +24,6 @@ static const char *const phases[STEPS] = {
     [BUDGETS] = "statistics",
     [OFFERS] = "statistics",
     [BATCHES] = "statistics",
-    [UNSETTLED] = "statistics",
     [KEPT] = "statistics",
     [SCHEDULES] = "statistics",
     [MINUTES] = "statistics",
@@ -370,4 +369,24 @@ pawl_status move_drain(mover *m, pawl_store *store, pawl_error *err)
                 m->from_url, text);
         nap(LOOK_US);
     }
+}
+
+/* Others may be at it, too. Nothing ends but what is told of, so this comes to an end. */
+pawl_status move_settle(mover *m, pawl_error *err)
+{
+    const pawl_store_type *type = m->from->type;
+    for (bool left = type->families; left;) {
+        pawl_op op = {.kind = PAWL_OP_SETTLE, .audit = PAWL_AUDIT_FULL, .u.settle.limit = PAGE_MOST}, *ops[] = {&op};
+        pawl_batch batch = {.ops = ops, .count = 1};
+        pawl_claim news = {.allocator = m->allocator};
+        pawl_status status;
+        arena_reset(m->arena);
+        PERSIST(status, type->apply(m->from, &batch, m->arena, err));
+        if (!status) PERSIST(status, type->claim(m->from, &news, m->arena, err));
+        if (!status) status = move_show(m, "waiting", "tasks learn that others have ended", err);
+        if (status) return status;
+        left = news.news.unsettled;
+        if (left && !op.u.settle.settled) nap(LOOK_US / 10);
+    }
+    return PAWL_OK;
 }

@@ -11,7 +11,7 @@ static ability needed(pawl_part part)
     return (ability){.limits = part == PAWL_PART_LIMITS || part == PAWL_PART_BUDGETS,
                      .places = part == PAWL_PART_BOUNDS,
                      .schedules = part == PAWL_PART_SCHEDULES,
-                     .families = part == PAWL_PART_BATCHES || part == PAWL_PART_UNSETTLED || part == PAWL_PART_KEPT};
+                     .families = part == PAWL_PART_BATCHES || part == PAWL_PART_KEPT};
 }
 
 static bool has(const pawl_store *s, const ability *a)
@@ -116,9 +116,11 @@ pawl_status move_compare(mover *m, pawl_error *err)
         pawl_part part;
         const char *what;
         bool own;
-    } parts[] = {{PAWL_PART_LIMITS, "rate limits", true},        {PAWL_PART_BOUNDS, "concurrency limits", true},
-                 {PAWL_PART_SCHEDULES, "schedules", true},       {PAWL_PART_BATCHES, "batches", false},
-                 {PAWL_PART_UNSETTLED, "news for tasks", false}, {PAWL_PART_KEPT, "results kept", false}};
+    } parts[] = {{PAWL_PART_LIMITS, "rate limits", true},
+                 {PAWL_PART_BOUNDS, "concurrency limits", true},
+                 {PAWL_PART_SCHEDULES, "schedules", true},
+                 {PAWL_PART_BATCHES, "batches", false},
+                 {PAWL_PART_KEPT, "results kept", false}};
     int64_t from = 0, to = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (!move_goes(m, parts[i].part)) continue;

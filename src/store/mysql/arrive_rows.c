@@ -391,10 +391,15 @@ void my_arrive_rows(arriving *l)
         my_arrive_add(l, &b, SQL_budgets_put);
         break;
     case PAWL_PART_BOUNDS: my_arrive_bounds(l, &b); break;
-    default: break;
+    case PAWL_PART_SCHEDULES: my_arrive_schedules(l, &b); break;
+    case PAWL_PART_BATCHES: my_arrive_batches(l, &b); break;
+    case PAWL_PART_KEPT: my_arrive_kept(l, &b); break;
     }
     buf_done(&b);
     my_work_flush(&l->w);
-    if (l->d->part == PAWL_PART_TASKS) my_arrive_lines(l);
+    if (l->d->part == PAWL_PART_TASKS) {
+        my_arrive_lines(l);
+        my_arrive_families(l);
+    }
     put_retries(l);
 }

@@ -425,7 +425,6 @@ void dump_read(reading *r, pawl_dump *d)
     case PAWL_PART_BOUNDS: places_dump_bounds(r, d); break;
     case PAWL_PART_SCHEDULES: schedules_dump(r, d); break;
     case PAWL_PART_BATCHES: family_dump_batches(r, d); break;
-    case PAWL_PART_UNSETTLED: family_dump_unsettled(r, d); break;
     case PAWL_PART_KEPT: family_dump_kept(r, d); break;
     }
 }

@@ -12,12 +12,7 @@
 #include "store/sqlite/inner.h"
 
 enum { EDGE_UNTOLD = PAWL_EDGE_UNTOLD, EDGE_TOLD = PAWL_EDGE_TOLD, EDGE_HELD = PAWL_EDGE_HELD };
-typedef enum untold {
-    UNTOLD_DRAINED = PAWL_UNTOLD_DRAINED,
-    UNTOLD_END = PAWL_UNTOLD_END,
-    UNTOLD_CANCEL = PAWL_UNTOLD_CANCEL,
-    UNTOLD_RETRIED = PAWL_UNTOLD_RETRIED
-} untold;
+typedef enum untold { UNTOLD_DRAINED, UNTOLD_END, UNTOLD_CANCEL, UNTOLD_RETRIED } untold;
 
 typedef struct batch_row {
     pawl_batch_info info; /* name: only while it is read */
@@ -54,7 +49,6 @@ int batch_sweep(tx *t, const pawl_sweep *call, int most);
 bool family_here(tx *t, const pawl_record *r); /* whom it waits for is stored, or what is kept of it */
 void family_load(tx *t, const pawl_record *r, bool move);
 void family_load_batches(tx *t, const pawl_dump *d);
-void family_load_unsettled(tx *t, const pawl_dump *d);
 void family_load_kept(tx *t, const pawl_dump *d);
 
 /* settle.c */

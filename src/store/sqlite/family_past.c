@@ -64,27 +64,6 @@ void family_dump_batches(reading *r, pawl_dump *d)
     d->more = d->count == d->limit;
 }
 
-/* What is to be told of one id stays together. */
-void family_dump_unsettled(reading *r, pawl_dump *d)
-{
-    query q = query_on(r->c, SQL_dump_unsettled);
-    put_int(&q, d->after);
-    while (!r->no_memory && query_row(&q)) {
-        pawl_past_unsettled u = {.id = get_int(&q)};
-        d->more = d->count >= d->limit && u.id != d->next;
-        if (d->more) break;
-        u.kind = (pawl_untold)get_int(&q);
-        u.after = get_int(&q);
-        u.value = get_int(&q);
-        pawl_past_unsettled *all = read_grow(r, d->unsettled, d->count, sizeof *all);
-        if (!all) break;
-        d->unsettled = all;
-        all[d->count++] = u;
-        d->next = u.id;
-    }
-    query_end(&q);
-}
-
 void family_dump_kept(reading *r, pawl_dump *d)
 {
     size_t bytes = 0;
@@ -144,7 +123,7 @@ static void put_wait(tx *t, const pawl_record *r, int unmet, int held)
     query_run(&q);
 }
 
-/* In a move what is to be told comes along. In an import a parent may have ended here. */
+/* In a move everybody has been told before. In an import a parent may have ended here. */
 void family_load(tx *t, const pawl_record *r, bool move)
 {
     int unmet = 0, held = 0;
@@ -179,14 +158,6 @@ void family_load_batches(tx *t, const pawl_dump *d)
         put_int(&q, b->cancelled);
         query_run(&q);
         if (b->within) put_member(t, b->id, b->within);
-    }
-}
-
-void family_load_unsettled(tx *t, const pawl_dump *d)
-{
-    for (int i = 0; i < d->count && !t->c->rc; i++) {
-        const pawl_past_unsettled *u = &d->unsettled[i];
-        unsettled_put(t, u->id, (untold)u->kind, u->after, u->value);
     }
 }
 

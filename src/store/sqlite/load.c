@@ -432,7 +432,6 @@ static void load_page(loading *p)
     case PAWL_PART_BOUNDS: places_load_bounds(p->t, d); break;
     case PAWL_PART_SCHEDULES: schedules_load(p->t, d, p->call->move != NULL); break;
     case PAWL_PART_BATCHES: family_load_batches(p->t, d); break;
-    case PAWL_PART_UNSETTLED: family_load_unsettled(p->t, d); break;
     case PAWL_PART_KEPT: family_load_kept(p->t, d); break;
     }
 }

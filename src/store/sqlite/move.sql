@@ -116,9 +116,6 @@ SELECT parent_id, state FROM pawl_edge INDEXED BY pawl_edge_child WHERE child_id
 SELECT id, name, within, created_us, closed_us, ended_us, state, cancel_asked, unfinished, succeeded, failed, cancelled
 FROM pawl_batch WHERE id > ? ORDER BY id LIMIT ?;
 
--- name: dump_unsettled
-SELECT id, kind, after, value FROM pawl_unsettled WHERE id > ? ORDER BY id, kind;
-
 -- name: dump_kept
 SELECT id, state, error, result_type, result_ref, result FROM pawl_kept WHERE id > ? ORDER BY id LIMIT ?;
 

@@ -16,9 +16,10 @@ void places_withdraw(tx *t, const task_row *row); /* a pending task ends or gets
 void places_end(tx *t, const task_row *row);      /* it has ended */
 int places_offer(tx *t);                          /* at the spots touched so far; how many were unblocked */
 void places_sweep(tx *t);
-bool places_read(reading *r, pawl_query *query);                          /* false: the cursor is none */
-void places_rejoin(tx *t, task_row *row, pawl_bytes rate_key, bool holds); /* a task of another store was in the line of its key */
-void places_offer_all(tx *t);                                             /* at all spots */
+bool places_read(reading *r, pawl_query *query); /* false: the cursor is none */
+void places_rejoin(tx *t, task_row *row, pawl_bytes rate_key,
+                   bool holds); /* a task of another store was in the line of its key */
+void places_offer_all(tx *t);   /* at all spots */
 
 /* place_past.c */
 pawl_line places_dump_line(reading *r, pawl_id id);

@@ -257,8 +257,7 @@ void settle(tx *t, int limit, int *settled)
 
 void apply_settle(tx *t, pawl_op *op)
 {
-    op->u.settle.settled = 0;
-    if (!gate_shut(t)) settle(t, op->u.settle.limit, &op->u.settle.settled);
+    settle(t, op->u.settle.limit, &op->u.settle.settled);
     op->result = PAWL_OP_DONE;
 }
 
