@@ -315,6 +315,30 @@ static void a_resent_step_is_answered_from_its_receipt(world *w)
     assert_int_equal(find(w, "s")->fired, 1);
 }
 
+/* Also where one of them is stale, and others are skipped or refused their task. */
+static void steps_of_one_batch_have_their_own_tasks(world *w)
+{
+    static const char *const names[] = {"a", "b", "c", "d"};
+    pawl_op *ops[4];
+    for (int i = 0; i < 4; i++) put(w, row_for(w, names[i]));
+    for (int i = 0; i < 4; i++) {
+        ops[i] = op_step(w, names[i], PAWL_OVERLAP_FORBID, 3, fires(100), skipped(150, 2), fires(200));
+        for (int k = 0; k < 2; k++) ops[i]->u.step->tasks[k].u.insert.body->created_by = names[i];
+    }
+    ops[1]->u.step->version++;
+    apply_all(w, w->a, 0, ops, 4);
+    for (int i = 0; i < 4; i++) {
+        const pawl_op *tasks = ops[i]->u.step->tasks;
+        assert_int_equal(ops[i]->result, i == 1 ? PAWL_OP_STALE : PAWL_OP_DONE);
+        assert_int_equal(tasks[0].result, i == 1 ? PAWL_OP_NONE : PAWL_OP_DONE);
+        assert_int_equal(tasks[1].result, i == 1 ? PAWL_OP_NONE : PAWL_OP_CONFLICT);
+        if (i == 1) continue;
+        assert_int_equal(find(w, names[i])->last_task, tasks[0].out_id);
+        assert_string_equal(get(w, tasks[0].out_id)->created_by, names[i]);
+    }
+    assert_int_equal(count_tasks(w, (pawl_filter){0}), 3);
+}
+
 static void a_taken_id_is_replaced(world *w)
 {
     put(w, row_for(w, "s"));
@@ -595,6 +619,7 @@ CASES(schedule_cases){
     {"schedule: a step writes the row", a_step_writes_the_row},
     {"schedule: a step that keeps changes only the version", a_step_that_keeps_changes_only_the_version},
     {"schedule: a resent step is answered from its receipt", a_resent_step_is_answered_from_its_receipt},
+    {"schedule: steps of one batch have their own tasks", steps_of_one_batch_have_their_own_tasks},
     {"schedule: a taken id is replaced", a_taken_id_is_replaced},
     {"schedule: forbid skips while one is open", forbid_skips_while_one_is_open},
     {"schedule: queue lets one wait", queue_lets_one_wait},

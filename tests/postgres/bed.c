@@ -111,6 +111,9 @@ void bed_empty(const char *schema)
             "DELETE FROM pawl_limit; DELETE FROM pawl_budget; DELETE FROM pawl_slotted;"
             "DELETE FROM pawl_bound; DELETE FROM pawl_spot; DELETE FROM pawl_place; DELETE FROM pawl_blocked; DELETE FROM pawl_shared;"
             "DELETE FROM pawl_round; DELETE FROM pawl_freed; UPDATE pawl_gate SET bounds = 0;"
+            "DELETE FROM pawl_schedule; DELETE FROM pawl_schedule_state; DELETE FROM pawl_occurrence; DELETE FROM pawl_ended;"
+            "DELETE FROM pawl_edge; DELETE FROM pawl_wait; DELETE FROM pawl_batch; DELETE FROM pawl_batch_part; DELETE FROM pawl_member;"
+            "DELETE FROM pawl_unsettled; DELETE FROM pawl_kept; UPDATE pawl_gate SET schedules = 0, families = 0;"
             "UPDATE pawl_gate SET mode = 0, move = NULL, peer = NULL, who = NULL, position = NULL, limits = 0");
     }
     PQfinish(pg);

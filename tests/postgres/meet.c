@@ -32,8 +32,9 @@ static pawl_store *open_as(meeting *m, const char *name, int64_t lease_us)
 
 static void hold_commits(meeting *m)
 {
-    static const char *const tables[] = {"pawl_leased", "pawl_live",   "pawl_lane",  "pawl_node", "pawl_key",
-                                         "pawl_count",  "pawl_budget", "pawl_limit", "pawl_bound"};
+    static const char *const tables[] = {"pawl_leased", "pawl_live",           "pawl_lane",   "pawl_node",
+                                         "pawl_key",    "pawl_count",          "pawl_budget", "pawl_limit",
+                                         "pawl_bound",  "pawl_schedule_state", "pawl_batch",  "pawl_unsettled"};
     bed_exec(m->pg,
              "CREATE FUNCTION hold_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
              "IF current_setting('application_name') LIKE '%%_slow' THEN PERFORM pg_advisory_xact_lock_shared(%lld); END IF; "

@@ -49,6 +49,8 @@ static void expect(const flat_op *o, int64_t now_us, bool fresh)
         break;
     case PAWL_OP_LIMIT: op->u.limit.more = !fresh && op->u.limit.move > 0; break; /* perhaps: it costs nothing to ask again */
     case PAWL_OP_BOUND: op->u.bound.more = !fresh && op->u.bound.move > 0; break;
+    case PAWL_OP_BATCH: op->out_id = op->id; break;
+    case PAWL_OP_SETTLE: op->u.settle.settled = 0; break;
     case PAWL_OP_START:
     case PAWL_OP_PROGRESS: op->out_state = PAWL_LEASED; break;
     default: break;
@@ -83,6 +85,26 @@ static void undo_spawns(const flat *f)
     }
 }
 
+/* Tasks that were stored as waiting, by their numbers. */
+static void told_waiting(const flat *f, const char *at)
+{
+    int64_t i;
+    for (const char *end = strchr(at, '\n'); end && (at = pg_number_read(at, &i)) && at <= end;) {
+        if (i < 0 || i >= f->count) continue;
+        f->ops[i].op->out_fence = 0;
+        f->ops[i].op->out_state = PAWL_WAITING;
+        f->ops[i].op->out_until_us = INT64_MAX;
+    }
+}
+
+static void told_settled(const flat *f, const char *at)
+{
+    int64_t settled = 0;
+    pg_number_read(at, &settled);
+    for (int i = 0; i < f->count; i++)
+        if (f->ops[i].op->kind == PAWL_OP_SETTLE) f->ops[i].op->u.settle.settled = (int)settled;
+}
+
 /* Lines that begin with a letter. Those of a receipt are not believed: what they say was true then. */
 static void told_more(const flat *f, const char *at, bool fresh)
 {
@@ -103,8 +125,10 @@ void pg_flat_answers(const flat *f, int64_t now_us, const char *results, bool fr
         if (!f->ops[i].refused) expect(&f->ops[i], now_us, fresh);
     for (const char *at = results; at && *at; at = strchr(at, '\n'), at += at != NULL) {
         const char *next = at;
-        if (at[0] == 'S' || at[0] == 'M') {
-            told_more(f, at, fresh);
+        if (at[0] >= 'A') {
+            if (at[0] == 'W') told_waiting(f, at + 1);
+            else if (at[0] == 'T') told_settled(f, at + 1);
+            else told_more(f, at, fresh);
             continue;
         }
         for (int i = 0; i < 6 && next; i++) next = pg_number_read(next, &n[i]);

@@ -46,6 +46,9 @@ PGresult *pg_apply_send(pg_store *s, conn *c, flat *f, const apply_call *call, i
     pg_flat_slots(p, f);
     pg_flat_limits(p, f, &s->names);
     pg_flat_bounds(p, f, &s->names);
+    pg_flat_schedules(p, f);
+    pg_flat_families(p, f);
+    pg_flat_batches(p, f);
     interned_close(&s->names);
     return pg_conn_call(c, SQL_apply, CALL_WRITES);
 }
@@ -133,12 +136,17 @@ static pawl_status odd_receipt(const pawl_batch *batch, pawl_error *err)
 
 static bool is_limit(const pawl_op *op) { return op->kind == PAWL_OP_LIMIT || op->kind == PAWL_OP_BOUND; }
 
-/* What others may want to know although it brings them no work: ends, cancels, pauses, limits. */
+static bool is_schedule(const pawl_op *op) { return op->kind == PAWL_OP_SCHEDULE || op->kind == PAWL_OP_STEP; }
+
+static bool is_family(const pawl_op *op) { return op->kind == PAWL_OP_BATCH || op->kind == PAWL_OP_SETTLE; }
+
+/* What others may want to know although it brings them no work: ends, cancels, pauses, limits, schedules. */
 static bool brings_news(const flat *f)
 {
     for (int i = 0; i < f->count; i++) {
-        pawl_op_kind kind = f->ops[i].op->kind;
-        if (kind == PAWL_OP_FINISH || kind == PAWL_OP_CANCEL || kind == PAWL_OP_QUEUE || is_limit(f->ops[i].op)) return true;
+        const pawl_op *op = f->ops[i].op;
+        if (op->kind == PAWL_OP_FINISH || op->kind == PAWL_OP_CANCEL || op->kind == PAWL_OP_QUEUE) return true;
+        if (is_limit(op) || is_schedule(op) || is_family(op)) return true;
     }
     return false;
 }
@@ -169,6 +177,9 @@ static pawl_status read_answer(pg_store *s, conn *c, const flat *f, bool told, p
     batch->store_now_us = pg_get_int(r, 0, 1);
     batch->node_dead = batch->node != 0 && pg_get_truth(r, 0, 2);
     batch->unblocked = verdict == 1 || pg_get_truth(r, 0, 5);
+    batch->schedules = verdict == 1 || pg_get_truth(r, 0, 6);
+    batch->freed = verdict == 1 || pg_get_truth(r, 0, 7);
+    batch->unsettled = verdict == 1 || pg_get_truth(r, 0, 8);
     pg_flat_forget(f);
     pg_flat_answers(f, batch->store_now_us, pg_get_text(r, 0, 3), verdict == 0);
     if (verdict == 0 && told) pg_ready_hint(&s->ready, pg_get_text(r, 0, 4));

@@ -1,7 +1,7 @@
 -- The functions of the schema. "@." stands for the schema's name.
 
 -- name: apply
-SELECT verdict, now_us, dead, results, hints, unblocked FROM @.pawl_apply(
+SELECT verdict, now_us, dead, results, hints, unblocked, schedules, freed, unsettled FROM @.pawl_apply(
     $1, $2, $3, $4, $5, $6, $7, $8,
     $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33,
     $34, $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45, $46, $47, $48, $49, $50, $51, $52, $53, $54,
@@ -10,7 +10,9 @@ SELECT verdict, now_us, dead, results, hints, unblocked FROM @.pawl_apply(
     $64, $65, $66, $67, $68, $69, $70, $71, $72,
     $73, $74, $75, $76, $77, $78, $79, $80, $81,
     $82, $83, $84, $85, $86,
-    $87, $88, $89, $90, $91);
+    $87, $88, $89, $90, $91,
+    $92, $93, $94,
+    $95, $96, $97, $98);
 
 -- name: claim
 SELECT * FROM @.pawl_claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15);

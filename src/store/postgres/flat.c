@@ -40,17 +40,34 @@ static bool bound_good(const pawl_op *op)
            (key.len <= INDEXED_MAX && utf8_valid(key.data, key.len) && (key.len == 0 || !memchr(key.data, '\0', key.len)));
 }
 
+static bool schedule_good(const pawl_op *op)
+{
+    const pawl_schedule_row *row = op->u.schedule->row;
+    if (!text_good(op->by) || !row->name || !row->name[0] || !name_good(row->name)) return false;
+    return op->u.schedule->drop ||
+           (row->spec && text_good(row->spec) && (!row->after || name_good(row->after)) && text_good(row->reason));
+}
+
+static bool step_good(const pawl_op *op)
+{
+    const pawl_step *step = op->u.step;
+    bool good = text_good(op->by) && step->name && name_good(step->name) && text_good(step->reason);
+    for (int i = 0; good && i < step->fates_count; i++) good = text_good(step->fates[i].why);
+    for (int i = 0; good && i < step->tasks_count; i++) good = body_good(step->tasks[i].u.insert.body);
+    return good;
+}
+
 static bool op_good(const pawl_op *op)
 {
     switch (op->kind) {
-    case PAWL_OP_INSERT: return !op->u.insert.family && body_good(op->u.insert.body);
+    case PAWL_OP_INSERT: return body_good(op->u.insert.body);
     case PAWL_OP_ACK: return text_good(op->by) && text_good(op->u.ack.note);
     case PAWL_OP_LIMIT: return text_good(op->by) && op->u.limit.type && op->u.limit.type[0] && name_good(op->u.limit.type);
     case PAWL_OP_BOUND: return bound_good(op);
-    case PAWL_OP_SCHEDULE:
-    case PAWL_OP_STEP:
+    case PAWL_OP_SCHEDULE: return schedule_good(op);
+    case PAWL_OP_STEP: return step_good(op);
     case PAWL_OP_BATCH:
-    case PAWL_OP_SETTLE: return false;
+        return text_good(op->by) && (op->u.batch->act != PAWL_BATCH_OPEN || (op->u.batch->name && name_good(op->u.batch->name)));
     case PAWL_OP_QUEUE: return text_good(op->by) && op->u.queue.queue && op->u.queue.queue[0] && name_good(op->u.queue.queue);
     default: return text_good(op->by);
     }
@@ -69,6 +86,10 @@ static flat_kind kind_of(const pawl_op *op)
     case PAWL_OP_RESERVE: return FLAT_SLOTS;
     case PAWL_OP_LIMIT: return FLAT_LIMITS;
     case PAWL_OP_BOUND: return FLAT_BOUNDS;
+    case PAWL_OP_SCHEDULE:
+    case PAWL_OP_STEP: return FLAT_SCHEDULES;
+    case PAWL_OP_BATCH:
+    case PAWL_OP_SETTLE: return FLAT_BATCHES;
     default: return FLAT_PEOPLE;
     }
 }
@@ -87,21 +108,35 @@ static int by_id(const void *a, const void *b, void *ops)
     return x < y ? -1 : x > y;
 }
 
-/* Tasks that are there are locked in the order of their ids. */
+static bool of_step(const flat *f, int i) { return f->ops[i].parent >= 0 && f->ops[f->ops[i].parent].op->kind == PAWL_OP_STEP; }
+
+static void pick(flat *f, flat_kind kind, int i) { f->lists[kind][f->counts[kind]++] = i; }
+
+/* Tasks that are there are locked in the order of their ids. The tasks of a STEP go with it. */
 void pg_flat_select(flat *f, int lo, int hi)
 {
     for (int k = 0; k < FLAT_KINDS; k++) f->counts[k] = 0;
+    f->lo = lo;
+    f->hi = hi;
     for (int i = lo; i < hi; i++) {
-        flat_kind kind = kind_of(f->ops[i].op);
-        if (f->ops[i].refused) continue;
-        f->lists[kind][f->counts[kind]++] = i;
-        if (ends_with_slot(f->ops[i].op)) f->lists[FLAT_SLOTS][f->counts[FLAT_SLOTS]++] = i;
+        if (f->ops[i].refused || of_step(f, i)) continue;
+        pick(f, kind_of(f->ops[i].op), i);
+        if (ends_with_slot(f->ops[i].op)) pick(f, FLAT_SLOTS, i);
+        for (int k = i + 1; k < f->count && f->ops[k].parent == i && of_step(f, k); k++) pick(f, FLAT_INSERTS, k);
     }
     for (int k = FLAT_ENDS; k < FLAT_KINDS; k++)
         if (f->counts[k] > 1) qsort_r(f->lists[k], (size_t)f->counts[k], sizeof(int), by_id, f->ops);
 }
 
-static int spawns_of(const pawl_op *op) { return op->kind == PAWL_OP_FINISH ? op->u.finish.spawns_count : 0; }
+static int spawns_of(const pawl_op *op)
+{
+    return op->kind == PAWL_OP_FINISH ? op->u.finish.spawns_count : op->kind == PAWL_OP_STEP ? op->u.step->tasks_count : 0;
+}
+
+static pawl_op *spawn_of(const pawl_op *op, int i)
+{
+    return op->kind == PAWL_OP_FINISH ? &op->u.finish.spawns[i] : &op->u.step->tasks[i];
+}
 
 bool pg_flat_make(flat *f, pawl_op **ops, int count, pawl_arena *arena)
 {
@@ -116,8 +151,10 @@ bool pg_flat_make(flat *f, pawl_op **ops, int count, pawl_arena *arena)
         int parent = f->count;
         f->ops[f->count++] = (flat_op){.op = ops[i], .parent = -1, .refused = !op_good(ops[i])};
         for (int k = 0; k < spawns_of(ops[i]); k++) {
-            pawl_op *spawn = &ops[i]->u.finish.spawns[k];
-            f->ops[f->count++] = (flat_op){.op = spawn, .parent = parent, .refused = !op_good(spawn)};
+            pawl_op *spawn = spawn_of(ops[i], k);
+            bool whole = ops[i]->kind == PAWL_OP_STEP; /* of which all is stored or nothing */
+            f->ops[f->count++] =
+                (flat_op){.op = spawn, .parent = parent, .refused = whole ? f->ops[parent].refused : !op_good(spawn)};
         }
         f->asks |= ops[i]->kind == PAWL_OP_INSERT && ops[i]->u.insert.ask_lease;
     }
@@ -531,7 +568,7 @@ static bool insert_simple(const flat_op *o, const pawl_op *first)
     if (op->u.insert.ask_lease != first->u.insert.ask_lease || (b->content_type && !is_json(op)) || is_json(op) != is_json(first))
         return false;
     if (has_tenant(op) || b->max_attempts || b->timeout_us || b->retry_of || b->key) return false;
-    return !b->created_by && !b->traceparent && !b->headers && !b->rate_key.data;
+    return !b->created_by && !b->traceparent && !b->headers && !b->rate_key.data && !op->u.insert.family;
 }
 
 int pg_flat_simple(const flat *f)

@@ -88,8 +88,10 @@ static void put_call(pg_store *s, params *p, const flat *f)
     pg_flat_starts(p, f);
     pg_flat_progress(p, f);
     pg_flat_people(p, f, &s->names);
-    for (int i = 0; i < SLOT_COLUMNS + LIMIT_COLUMNS + BOUND_COLUMNS; i++)
-        pg_param_null(p); /* it locks no budgets and no spots: see 0010_limits.sql, 0012_places.sql */
+    for (int i = 0; i < SLOT_COLUMNS + LIMIT_COLUMNS + BOUND_COLUMNS + SCHEDULE_COLUMNS; i++)
+        pg_param_null(p); /* it locks no budgets, spots and schedules: see 0010_limits.sql, 0012_places.sql, 0013_schedules.sql */
+    pg_flat_families(p, f);
+    for (int i = 0; i < BATCH_COLUMNS; i++) pg_param_null(p);
 }
 
 /* Names are fetched on a connection of ours, so that new ones are there for everybody at once. */

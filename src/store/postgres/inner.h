@@ -136,14 +136,15 @@ bool pg_call_again(pg_store *s, conn *c, int *tries);
 
 /* ---- batches (apply.c, flat.c, answer.c) ------------------------------------------------------------------------ */
 
-typedef struct flat_op { /* operations and, right behind their FINISH, their spawns */
+typedef struct flat_op { /* operations and, right behind their FINISH or STEP, their spawns */
     pawl_op *op;
-    int parent;   /* of a spawn: the index of its FINISH; else -1 */
+    int parent;   /* of a spawn: the index of its FINISH, or STEP; else -1 */
     bool refused; /* it cannot be stored: left out */
 } flat_op;
 
 typedef enum flat_kind {
     FLAT_INSERTS,
+    FLAT_SCHEDULES, /* in the order of the batch, each followed by its tasks among the INSERTs */
     FLAT_ENDS,
     FLAT_STARTS,
     FLAT_PROGRESS,
@@ -151,10 +152,18 @@ typedef enum flat_kind {
     FLAT_SLOTS,
     FLAT_LIMITS,
     FLAT_BOUNDS,
+    FLAT_BATCHES, /* and SETTLEs */
     FLAT_KINDS
 } flat_kind;
 
-enum { SLOT_COLUMNS = 9, LIMIT_COLUMNS = 5, BOUND_COLUMNS = 5 }; /* parameters of pawl_apply for FLAT_SLOTS and what follows */
+enum {
+    SLOT_COLUMNS = 9,
+    LIMIT_COLUMNS = 5,
+    BOUND_COLUMNS = 5,
+    SCHEDULE_COLUMNS = 3,
+    FAMILY_COLUMNS = 2,
+    BATCH_COLUMNS = 2
+}; /* parameters of pawl_apply for FLAT_SLOTS and what follows */
 
 typedef struct flat {
     flat_op *ops;
@@ -163,6 +172,7 @@ typedef struct flat {
     int counts[FLAT_KINDS];
     bool asks;    /* an INSERT asks for a lease */
     bool careful; /* every INSERT one by one: an id may be taken */
+    int lo, hi;   /* which were selected */
 } flat;
 
 bool pg_flat_make(flat *f, pawl_op **ops, int count, pawl_arena *arena); /* false: no memory. Judges what cannot be stored */
@@ -177,6 +187,9 @@ void pg_flat_people(params *p, const flat *f, interned *n);
 void pg_flat_slots(params *p, const flat *f);
 void pg_flat_limits(params *p, const flat *f, interned *n);
 void pg_flat_bounds(params *p, const flat *f, interned *n);
+void pg_flat_schedules(params *p, const flat *f); /* schedule.c */
+void pg_flat_families(params *p, const flat *f);  /* family.c */
+void pg_flat_batches(params *p, const flat *f);
 void pg_flat_forget(const flat *f);                                                   /* answers */
 void pg_flat_answers(const flat *f, int64_t now_us, const char *results, bool fresh); /* fresh: they come from no receipt */
 

@@ -63,6 +63,8 @@ void pg_news_read(pg_store *s, int64_t node, const char *text, int64_t now_us, p
     news->closed = false;
     news->limits_version = 0;
     news->unblocked = false;
+    news->schedule_due_us = 0;
+    news->unsettled = false;
     news->lapsed_count = news->cancels_count = 0;
     for (const char *at = text; at && *at; at = strchr(at, '\n'), at += at != NULL) {
         if (at[0] == 'D') pg_number_read(at + 1, &dead);
@@ -71,7 +73,9 @@ void pg_news_read(pg_store *s, int64_t node, const char *text, int64_t now_us, p
         else if (at[0] == 'C') read_cancel(at + 1, news);
         else if (at[0] == 'X') news->closed = true;
         else if (at[0] == 'U') news->unblocked = true;
+        else if (at[0] == 'Y') news->unsettled = true;
         else if (at[0] == 'R') pg_number_read(at + 1, &news->limits_version);
+        else if (at[0] == 'H') pg_number_read(at + 1, &news->schedule_due_us);
     }
     news->node_dead = dead != 0;
     if (told) keep_others(s, node, news);

@@ -15,7 +15,7 @@
 #include <endian.h>
 #include <string.h>
 
-#define PARAMS_MAX 96
+#define PARAMS_MAX 100
 
 enum { OID_BOOL = 16, OID_BYTEA = 17, OID_INT8 = 20, OID_INT2 = 21, OID_INT4 = 23, OID_TEXT = 25 };
 

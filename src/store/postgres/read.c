@@ -95,6 +95,13 @@ static void acts_read(reading *r, pawl_query *query)
     PQclear(answer);
 }
 
+static pawl_status no_batch(const pawl_query *query, pawl_error *err)
+{
+    char text[PAWL_ID_TEXT];
+    pawl_id_format(query->id, text);
+    return err_set(err, PAWL_NOT_FOUND, "there is no batch '%s'", query->id ? text : query->name);
+}
+
 static bool answer(reading *r, pawl_query *query, pawl_status *status, pawl_error *err)
 {
     switch (query->kind) {
@@ -116,11 +123,13 @@ static bool answer(reading *r, pawl_query *query, pawl_status *status, pawl_erro
         return true;
     case PAWL_QUERY_DUE:
     case PAWL_QUERY_SCHEDULE:
-    case PAWL_QUERY_SCHEDULES: *status = err_set(err, PAWL_UNSUPPORTED, "stores of this kind keep no schedules yet"); return true;
-    case PAWL_QUERY_RELATIVES:
+    case PAWL_QUERY_SCHEDULES:
+        if (!pg_schedules_read(r, query)) *status = err_set(err, PAWL_NOT_FOUND, "there is no schedule '%s'", query->name);
+        return true;
+    case PAWL_QUERY_RELATIVES: pg_relatives_read(r, query->relatives); return true;
     case PAWL_QUERY_BATCH:
     case PAWL_QUERY_BATCHES:
-        *status = err_set(err, PAWL_UNSUPPORTED, "stores of this kind keep no families of tasks yet");
+        if (!pg_batches_read(r, query)) *status = no_batch(query, err);
         return true;
     case PAWL_QUERY_GATE: pg_gate_read(r, query); return true;
     case PAWL_QUERY_DUMP: pg_dump_read(r, query->dump); return true;

@@ -32,9 +32,12 @@ pawl_status pg_list_read(reading *r, pawl_query *query, pawl_error *err);
 pawl_trail *pg_trail_read(reading *r, pawl_id id);
 pawl_stats *pg_stats_read(reading *r, int64_t window_us);
 void pg_nodes_read(reading *r, pawl_query *query);
-bool pg_limits_read(reading *r, pawl_query *query); /* limits.c; false: the cursor is none */
-bool pg_places_read(reading *r, pawl_query *query); /* places.c; the same */
-void pg_gate_read(reading *r, pawl_query *query);   /* gate.c */
-void pg_dump_read(reading *r, pawl_dump *dump);     /* dump.c */
+bool pg_limits_read(reading *r, pawl_query *query);          /* limits.c; false: the cursor is none */
+bool pg_places_read(reading *r, pawl_query *query);          /* places.c; the same */
+bool pg_schedules_read(reading *r, pawl_query *query);       /* schedule.c; false: there is no such schedule */
+void pg_relatives_read(reading *r, pawl_relatives_query *f); /* family.c */
+bool pg_batches_read(reading *r, pawl_query *query);         /* the same; false: there is no such batch */
+void pg_gate_read(reading *r, pawl_query *query);            /* gate.c */
+void pg_dump_read(reading *r, pawl_dump *dump);              /* dump.c */
 
 #endif

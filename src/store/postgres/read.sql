@@ -286,3 +286,45 @@ SELECT * FROM @.pawl_limits($1, $2, $3, $4, $5, $6, $7);
 
 -- name: places
 SELECT * FROM @.pawl_places($1, $2, $3, $4, $5, $6, $7, $8, $9);
+
+-- name: read_now
+SELECT coalesce(($1::int8[])[1], @.pawl_now());
+
+-- name: schedules_due
+SELECT (w.y).*, CASE WHEN w.told THEN d.payload END, w.now_us, w.told
+FROM (SELECT y, row_number() OVER o AS place, c.now_us,
+          y.look_us <= c.now_us AND (row_number() OVER o = 1 OR sum(x.size) OVER o - x.size < $3::int8) AS told
+      FROM (SELECT coalesce(($1::int8[])[1], @.pawl_now()) AS now_us OFFSET 0) c,
+          (SELECT s.id, coalesce((SELECT octet_length(p.payload) FROM @.pawl_schedule p WHERE p.id = s.id), 0) AS size
+            FROM @.pawl_schedule_state s WHERE s.look_us IS NOT NULL ORDER BY s.look_us, s.name LIMIT $2::int8 + 1) x
+      JOIN @.pawl_schedule_whole y ON y.id = x.id WINDOW o AS (ORDER BY y.look_us, y.name)) w
+JOIN @.pawl_schedule d ON d.id = (w.y).id ORDER BY w.place;
+
+-- name: schedule_get
+SELECT w.*, d.payload, coalesce(($1::int8[])[1], @.pawl_now()) FROM @.pawl_schedule_whole w JOIN @.pawl_schedule d ON d.id = w.id WHERE w.name = $2;
+
+-- name: schedules_list
+SELECT w.*, d.payload FROM @.pawl_schedule_whole w JOIN @.pawl_schedule d ON d.id = w.id
+WHERE w.name > $1::text AND w.name >= $2::text AND w.name <= $2::text || chr(1114111) AND (w.off = 0 OR NOT $3::bool) AND (w.off <> 0 OR NOT $4::bool)
+ORDER BY w.name LIMIT $5::int8;
+
+-- name: occurrences
+SELECT schedule_id, occurrence, state::int8, at_us, task_id, count, why FROM @.pawl_occurrence WHERE schedule_id = $1 ORDER BY number DESC LIMIT 10000;
+
+-- name: occurrences_waiting
+SELECT u.id, o.occurrence, 1::int8, o.at_us, o.task_id, o.count, o.why
+FROM unnest($1::int8[]) WITH ORDINALITY u (id, i),
+    LATERAL (SELECT * FROM @.pawl_occurrence x WHERE x.schedule_id = u.id AND x.state = 1 ORDER BY x.number LIMIT 100) o
+ORDER BY u.i, o.number;
+
+-- name: relatives
+SELECT * FROM @.pawl_relatives($1, $2, $3, $4, $5);
+
+-- name: batch_get
+SELECT * FROM @.pawl_batch_whole WHERE id = $1;
+
+-- name: batch_named
+SELECT * FROM @.pawl_batch_whole WHERE name = $1;
+
+-- name: batch_list
+SELECT * FROM @.pawl_batch_whole WHERE id < $1::int8 AND (ended_us IS NULL OR NOT $2::bool) ORDER BY id DESC LIMIT $3::int8;

@@ -9,7 +9,7 @@
 --
 --     S <operation> <until_us> <epoch>
 --
--- Locks are taken in the order life row, receipt, limits, budgets by id, spots by id, keys, tasks by id, counters. Whoever calls retries deadlocks.
+-- Locks are taken in the order life row, receipt, limits, budgets by id, spots by id, schedules by id, keys, tasks by id, counters. Whoever calls retries deadlocks.
 --
 -- p_clock is the server's clock when NULL; tests pass {wall, boot}.
 --

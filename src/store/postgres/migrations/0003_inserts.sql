@@ -15,7 +15,9 @@
 CREATE TYPE pawl_new AS (
     op int4, id int8, type_id int4, queue_id int4, priority int2, level int2, audit int2, when_us int8, ask bool, tenant_id int4,
     max_attempts int4, timeout_us int8, retry_of int8, key text, content_type text, created_by text, traceparent text, headers text,
-    rate_key bytea, payload bytea, may_exist bool, depth_limit int8, member int4, parent int4, budget int8
+    rate_key bytea, payload bytea, may_exist bool, depth_limit int8, member int4, parent int4, budget int8,
+    kin_at int4, kin_n int4, spawner_batch int8, -- its family: see pawl_judge
+    waits bool, judged int4, judged_id int8      -- what that means for it
 );
 
 -- A task as it stands, whatever table it is in; state 0: there is none.
@@ -68,7 +70,7 @@ DECLARE
 BEGIN
     INSERT INTO pawl_body (id, created_us, type_id, queue_id, priority, born, level, audit, tenant_id, max_attempts, timeout_us, retry_of,
                            key, content_type, created_by, traceparent, headers, rate_key, payload)
-    VALUES (u.id, p_now, u.type_id, u.queue_id, u.priority, CASE WHEN p_leased THEN 3 ELSE 2 END, u.level, u.audit, u.tenant_id,
+    VALUES (u.id, p_now, u.type_id, u.queue_id, u.priority, CASE WHEN p_leased THEN 3 WHEN u.waits THEN 1 ELSE 2 END, u.level, u.audit, u.tenant_id,
             u.max_attempts, u.timeout_us, u.retry_of, u.key, u.content_type, u.created_by, u.traceparent, u.headers, u.rate_key, u.payload)
     ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN RETURN false; END IF;
@@ -79,9 +81,12 @@ BEGIN
     ELSE
         INSERT INTO pawl_live (id, run_at_us, queue_id, type_id, fence, priority, class, state, level, runs, failures, interruptions,
                                rescues, strikes, blocked)
-        VALUES (u.id, pawl_due(p_now, u.when_us), u.queue_id, u.type_id, 0, u.priority, 0, 2, u.level, 0, 0, 0, 0, 0, false);
+        VALUES (u.id, pawl_due(p_now, u.when_us), u.queue_id, u.type_id, 0, u.priority, 0, CASE WHEN u.waits THEN 1 ELSE 2 END, u.level, 0, 0, 0,
+                0, 0, false);
     END IF;
-    v_did := pawl_add(p_node, p_lane, u.queue_id, CASE WHEN p_leased THEN 0 ELSE 1 END, CASE WHEN p_leased THEN 1 ELSE 0 END, 0);
+    IF u.waits THEN v_did := pawl_add_waiting(p_node, p_lane, u.queue_id, 1);
+    ELSE v_did := pawl_add(p_node, p_lane, u.queue_id, CASE WHEN p_leased THEN 0 ELSE 1 END, CASE WHEN p_leased THEN 1 ELSE 0 END, 0);
+    END IF;
     v_did := pawl_roll(p_now, p_node, p_lane, u.queue_id, u.type_id, 1::int2, 1, NULL, NULL);
     v_did := pawl_bear(p_now, p_node, p_lane, u.id, u.id);
     RETURN true;
@@ -107,12 +112,16 @@ BEGIN
     ELSE
         UPDATE pawl_live SET run_at_us = pawl_due(p_now, u.when_us), queue_id = u.queue_id, type_id = u.type_id, priority = u.priority,
             level = u.level WHERE id = p_live.id;
-        PERFORM pawl_add(p_node, p_lane, p_live.queue_id, -1, 0, 0);
+        IF p_live.state = 1 THEN PERFORM pawl_add_waiting(p_node, p_lane, p_live.queue_id, -1);
+        ELSE PERFORM pawl_add(p_node, p_lane, p_live.queue_id, -1, 0, 0);
+        END IF;
     END IF;
-    PERFORM pawl_add(p_node, p_lane, u.queue_id, 1, 0, 0);
+    IF p_live.state = 1 THEN PERFORM pawl_add_waiting(p_node, p_lane, u.queue_id, 1);
+    ELSE PERFORM pawl_add(p_node, p_lane, u.queue_id, 1, 0, 0);
+    END IF;
     IF v_level = 1 AND u.level <> 1 THEN
         INSERT INTO pawl_audit (task_id, number, at_us, from_state, to_state, fence, node)
-        SELECT id, 0, created_us, 0, born, 0, 0 FROM pawl_body WHERE id = coalesce(p_live.id, p_leased.id) AND born = 2;
+        SELECT id, 0, created_us, 0, born, 0, 0 FROM pawl_body WHERE id = coalesce(p_live.id, p_leased.id) AND born IN (1, 2);
     END IF;
     UPDATE pawl_body SET type_id = u.type_id, queue_id = u.queue_id, priority = u.priority,
         born = CASE WHEN level = u.level THEN born ELSE 0 END, level = u.level, audit = u.audit, max_attempts = u.max_attempts,
@@ -157,7 +166,7 @@ CREATE FUNCTION pawl_put_one(p_now int8, p_node int4, p_lane int8, p_may bool, u
 DECLARE
     k record;
     v_drawn bool := u.id = 0;
-    v_lease bool := pawl_may_lease(p_now, p_may, u);
+    v_lease bool := pawl_may_lease(p_now, p_may, u) AND u.waits IS NOT TRUE;
 BEGIN
     o_fence := 0;
     IF NOT v_drawn AND EXISTS (SELECT FROM pawl_body WHERE id = u.id) THEN
@@ -171,6 +180,13 @@ BEGIN
             RETURN;
         END IF;
     END IF;
+    IF u.judged <> 1 THEN -- its family forbids it, but that its key may be that of a live task
+        SELECT f.o_state, f.o_run_at, y.task_id INTO o_state, o_run_at, o_id FROM pawl_key y, pawl_find(y.task_id) f
+        WHERE u.key IS NOT NULL AND y.key = u.key AND y.tenant_id = coalesce(u.tenant_id, 0) AND y.old = 0;
+        o_result := CASE WHEN o_state IN (1, 2, 3) THEN 2 ELSE u.judged END;
+        IF o_result <> 2 THEN SELECT u.judged_id, 0, 0 INTO o_id, o_run_at, o_state; END IF;
+        RETURN;
+    END IF;
     o_result := 1;
     IF u.key IS NOT NULL THEN
         SELECT * INTO k FROM pawl_take_key(u.key, coalesce(u.tenant_id, 0), u.id);
@@ -178,10 +194,15 @@ BEGIN
         IF o_result = 2 THEN
             SELECT k.o_holder, coalesce((k.o_leased).run_at_us, (k.o_leased).leased_us), 3 INTO o_id, o_run_at, o_state;
             RETURN;
+        ELSIF o_result = 3 AND u.judged = 1 THEN -- a family is never replaced
+            o_result := 2;
+            SELECT k.o_holder, coalesce((k.o_live).run_at_us, (k.o_leased).run_at_us, (k.o_leased).leased_us), coalesce((k.o_live).state, 3::int2)
+            INTO o_id, o_run_at, o_state;
+            RETURN;
         ELSIF o_result = 3 THEN
-            u.when_us := pawl_slot_update(p_now, u, k.o_live, k.o_leased);
+            IF (k.o_live).state IS DISTINCT FROM 1 THEN u.when_us := pawl_slot_update(p_now, u, k.o_live, k.o_leased); END IF;
             PERFORM pawl_update(p_now, p_node, p_lane, u, k.o_live, k.o_leased);
-            SELECT k.o_holder, pawl_due(p_now, u.when_us), 2 INTO o_id, o_run_at, o_state;
+            SELECT k.o_holder, pawl_due(p_now, u.when_us), coalesce(nullif((k.o_live).state, 3::int2), 2::int2) INTO o_id, o_run_at, o_state;
             RETURN;
         END IF;
     END IF;
@@ -194,7 +215,7 @@ BEGIN
             UPDATE pawl_key SET task_id = u.id WHERE key = u.key AND tenant_id = coalesce(u.tenant_id, 0) AND old = 0;
         END IF;
     END IF;
-    IF u.budget IS NOT NULL THEN
+    IF u.budget IS NOT NULL AND u.waits IS NOT TRUE THEN
         k := pawl_slot_insert(p_now, v_lease, u);
         u := k.u;
         v_lease := k.o_lease;
@@ -206,7 +227,7 @@ BEGIN
     o_id := u.id;
     o_run_at := pawl_due(p_now, u.when_us);
     o_fence := v_lease::int4;
-    o_state := 2 + v_lease::int4;
+    o_state := CASE WHEN u.waits THEN 1 ELSE 2 + v_lease::int4 END;
 END $$;
 
 -- Which of the INSERTs find their queue full, groups as a whole, and by how many tasks. Before anything else of the batch is done.
@@ -296,12 +317,14 @@ BEGIN
 END $$;
 
 -- All INSERTs of a batch. p_slow: those that must go one by one; p_undone: FINISHes whose spawns are not stored; p_full, p_missing: see
--- pawl_full.
+-- pawl_full. p_waits: those that wait for parents; p_kin_at, p_kin_n, p_kin and what follows: see pawl_judge. o_noted: there is something to tell.
 CREATE FUNCTION pawl_put(p_now int8, p_node int4, p_lane int8, p_may bool, p_op int4[], p_id int8[], p_type int4[], p_queue int4[],
                          p_priority int2[], p_level int2[], p_audit int2[], p_when int8[], p_ask bool[], p_tenant int4[], p_max int4[],
                          p_timeout int8[], p_retry_of int8[], p_key text[], p_content_type text[], p_created_by text[],
                          p_traceparent text[], p_headers text[], p_rate_key bytea[], p_payload bytea[], p_slow bool[], p_news pawl_new[],
-                         p_undone int4[], p_full int4[], p_missing int8[], OUT o_results text, OUT o_hints text, OUT o_leases int8) LANGUAGE plpgsql AS $$
+                         p_undone int4[], p_full int4[], p_missing int8[], p_waits bool[], p_kin_at int4[], p_kin_n int4[], p_kin int8[],
+                         k_id int8[], k_state int2[], k_closed bool[], d_id int8[], d_result int4[], p_check bool,
+                         OUT o_results text, OUT o_hints text, OUT o_leases int8, OUT o_noted bool) LANGUAGE plpgsql AS $$
 DECLARE
     v_did bool;
     v_paused int4[];
@@ -309,6 +332,9 @@ DECLARE
     v_bodies int8;
     v_leased int8 := 0;
     v_asked int8;
+    c_child int8[] := '{}';
+    c_at int4[] := '{}';
+    c_n int4[] := '{}';
     r record;
     n pawl_new;
     a record;
@@ -316,6 +342,7 @@ BEGIN
     o_results := '';
     o_hints := '';
     o_leases := 0;
+    o_noted := false;
     IF p_key IS NOT NULL THEN
         WITH k AS (
             INSERT INTO pawl_key (key, tenant_id, old, task_id)
@@ -333,13 +360,14 @@ BEGIN
     INSERT INTO pawl_body (id, created_us, type_id, queue_id, priority, born, level, audit, tenant_id, max_attempts, timeout_us, retry_of,
                            key, content_type, created_by, traceparent, headers, rate_key, payload)
     SELECT u.id, p_now, u.type, u.queue, u.priority,
-        CASE WHEN u.ask AND p_may AND (v_paused IS NULL OR u.queue <> ALL (v_paused)) AND pawl_due(p_now, u.w) <= p_now THEN 3 ELSE 2 END,
+        CASE WHEN u.ask AND p_may AND (v_paused IS NULL OR u.queue <> ALL (v_paused)) AND pawl_due(p_now, u.w) <= p_now THEN 3
+             WHEN u.waits THEN 1 ELSE 2 END,
         u.level, u.audit, u.tenant, u.max, u.timeout, u.retry_of, u.key, u.content_type, u.created_by, u.traceparent, u.headers,
         u.rate_key, u.payload
     FROM unnest(p_id, p_type, p_queue, p_priority, p_level, p_audit, p_when, p_ask, p_tenant, p_max, p_timeout, p_retry_of, p_key,
-                p_content_type, p_created_by, p_traceparent, p_headers, p_rate_key, p_payload, p_slow)
+                p_content_type, p_created_by, p_traceparent, p_headers, p_rate_key, p_payload, p_slow, p_waits)
         u (id, type, queue, priority, level, audit, w, ask, tenant, max, timeout, retry_of, key, content_type, created_by, traceparent,
-           headers, rate_key, payload, slow)
+           headers, rate_key, payload, slow, waits)
     WHERE u.slow IS NOT TRUE AND (v_taken IS NULL OR u.id <> ALL (v_taken));
     GET DIAGNOSTICS v_bodies = ROW_COUNT;
     IF p_ask IS NOT NULL AND p_may AND v_bodies > 0 THEN
@@ -354,8 +382,9 @@ BEGIN
     IF v_leased < v_bodies THEN
         INSERT INTO pawl_live (id, run_at_us, queue_id, type_id, fence, priority, class, state, level, runs, failures, interruptions,
                                rescues, strikes, blocked)
-        SELECT u.id, pawl_due(p_now, u.w), u.queue, u.type, 0, u.priority, 0, 2, u.level, 0, 0, 0, 0, 0, false
-        FROM unnest(p_id, p_type, p_queue, p_priority, p_level, p_when, p_ask, p_slow) u (id, type, queue, priority, level, w, ask, slow)
+        SELECT u.id, pawl_due(p_now, u.w), u.queue, u.type, 0, u.priority, 0, CASE WHEN u.waits THEN 1 ELSE 2 END, u.level, 0, 0, 0, 0, 0, false
+        FROM unnest(p_id, p_type, p_queue, p_priority, p_level, p_when, p_ask, p_slow, p_waits)
+            u (id, type, queue, priority, level, w, ask, slow, waits)
         WHERE u.slow IS NOT TRUE AND (v_taken IS NULL OR u.id <> ALL (v_taken))
             AND NOT (coalesce(u.ask, false) AND p_may AND pawl_due(p_now, u.w) <= p_now
                      AND (v_paused IS NULL OR u.queue <> ALL (v_paused)));
@@ -363,35 +392,68 @@ BEGIN
     o_leases := v_leased;
     IF v_bodies > 0 THEN
         FOR r IN
-            SELECT u.queue, u.type, x.leased, CASE WHEN NOT x.leased THEN u.priority END AS priority, count(*) AS n, min(u.id) AS min_id,
+            SELECT u.queue, u.type, x.leased, CASE WHEN NOT x.leased THEN u.priority END AS priority, coalesce(u.waits, false) AS waits,
+                count(*) AS n, min(u.id) AS min_id,
                 max(u.id) AS max_id, min(pawl_due(p_now, u.w)) AS due_us,
-                string_agg(pawl_answer(u.op, 1, u.id, 0, pawl_due(p_now, u.w), 2), '') FILTER (WHERE u.ask AND NOT x.leased) AS answers
-            FROM unnest(p_op, p_id, p_type, p_queue, p_priority, p_when, p_ask, p_slow) u (op, id, type, queue, priority, w, ask, slow),
+                string_agg(pawl_answer(u.op, 1, u.id, 0, pawl_due(p_now, u.w), 2), '') FILTER (WHERE u.ask AND NOT x.leased) AS answers,
+                string_agg(' ' || u.op, '') FILTER (WHERE u.waits) AS waiting
+            FROM unnest(p_op, p_id, p_type, p_queue, p_priority, p_when, p_ask, p_slow, p_waits)
+                u (op, id, type, queue, priority, w, ask, slow, waits),
                 LATERAL (SELECT coalesce(u.ask, false) AND p_may AND pawl_due(p_now, u.w) <= p_now
                                 AND (v_paused IS NULL OR u.queue <> ALL (v_paused)) AS leased) x
             WHERE u.slow IS NOT TRUE AND (v_taken IS NULL OR u.id <> ALL (v_taken))
-            GROUP BY 1, 2, 3, 4
+            GROUP BY 1, 2, 3, 4, 5
         LOOP
-            v_did := pawl_add(p_node, p_lane, r.queue, CASE WHEN r.leased THEN 0 ELSE r.n END, CASE WHEN r.leased THEN r.n ELSE 0 END, 0);
+            IF r.waits THEN v_did := pawl_add_waiting(p_node, p_lane, r.queue, r.n);
+            ELSE v_did := pawl_add(p_node, p_lane, r.queue, CASE WHEN r.leased THEN 0 ELSE r.n END, CASE WHEN r.leased THEN r.n ELSE 0 END, 0);
+            END IF;
             v_did := pawl_roll(p_now, p_node, p_lane, r.queue, r.type, 1::int2, r.n, NULL, NULL);
             v_did := pawl_bear(p_now, p_node, p_lane, r.min_id, r.max_id);
-            IF NOT r.leased THEN o_hints := o_hints || pawl_hint(r.queue, r.priority, 0, r.type, r.due_us); END IF;
-            o_results := o_results || coalesce(r.answers, '');
+            IF NOT r.leased AND NOT r.waits THEN o_hints := o_hints || pawl_hint(r.queue, r.priority, 0, r.type, r.due_us); END IF;
+            o_results := o_results || coalesce(r.answers, '') || coalesce('W' || r.waiting || E'\n', '');
         END LOOP;
     END IF;
-    IF p_slow IS NULL AND v_taken IS NULL THEN RETURN; END IF;
+    IF p_kin IS NOT NULL THEN
+        SELECT coalesce(array_agg(u.id), '{}') AS id, coalesce(array_agg(u.at), '{}') AS at, coalesce(array_agg(u.n), '{}') AS n INTO r
+        FROM unnest(p_id, p_kin_at, p_kin_n, p_slow) u (id, at, n, slow)
+        WHERE u.n > 0 AND u.slow IS NOT TRUE AND (v_taken IS NULL OR u.id <> ALL (v_taken));
+        c_child := r.id;
+        c_at := r.at;
+        c_n := r.n;
+    END IF;
+    IF p_slow IS NULL AND v_taken IS NULL THEN
+        IF cardinality(c_child) > 0 THEN o_noted := pawl_put_families(p_check, c_child, c_at, c_n, p_kin, k_id, k_state, d_id, d_result); END IF;
+        RETURN;
+    END IF;
     FOREACH n IN ARRAY p_news LOOP
         CONTINUE WHEN n.parent = ANY (p_undone);
         CONTINUE WHEN NOT coalesce(p_slow[array_position(p_op, n.op)], false) AND (v_taken IS NULL OR n.id <> ALL (v_taken));
         IF n.op = ANY (p_full) THEN
             o_results := o_results || pawl_answer(n.op, 11, 0, p_missing[array_position(p_full, n.op)], 0, 0);
+            IF p_kin IS NOT NULL THEN d_result[n.op + 1] := 11; END IF;
             CONTINUE;
         END IF;
+        IF n.kin_n > 0 THEN
+            a := pawl_judge(p_kin, n.kin_at, n.kin_n, k_id, k_state, k_closed, d_id, d_result, n.spawner_batch);
+            n.judged := a.o_result;
+            n.judged_id := a.o_id;
+            n.waits := a.o_waits;
+        END IF;
         SELECT * INTO a FROM pawl_put_one(p_now, p_node, p_lane, p_may, n);
+        IF p_kin IS NOT NULL THEN
+            d_id[n.op + 1] := a.o_id;
+            d_result[n.op + 1] := a.o_result;
+        END IF;
+        IF n.kin_n > 0 AND a.o_result IN (1, 4) THEN
+            c_child := c_child || a.o_id;
+            c_at := c_at || n.kin_at;
+            c_n := c_n || n.kin_n;
+        END IF;
         o_results := o_results || pawl_answer(n.op, a.o_result, a.o_id, a.o_fence, a.o_run_at, a.o_state) || coalesce(a.o_slot, '');
         o_leases := o_leases + a.o_fence;
         IF a.o_result IN (1, 3, 4) AND a.o_fence = 0 THEN
             o_hints := o_hints || pawl_hint(n.queue_id, n.priority, 0, n.type_id, a.o_run_at);
         END IF;
     END LOOP;
+    IF cardinality(c_child) > 0 THEN o_noted := pawl_put_families(p_check, c_child, c_at, c_n, p_kin, k_id, k_state, d_id, d_result); END IF;
 END $$;

@@ -28,8 +28,12 @@ BEGIN
         VALUES (d.id, p_now, d.started_us, d.node, d.fence, d.runs, d.failures, d.interruptions, d.rescues, p_state, 0, p_level, d.flags,
                 d.leased_us, d.run_at_us, d.progress, d.progress_text, p_reason);
     END IF;
-    PERFORM pawl_add(p_node, p_lane, coalesce(p_leased.queue_id, p_live.queue_id), CASE WHEN p_leased.id IS NULL THEN -1 ELSE 0 END,
-                     CASE WHEN p_leased.id IS NULL THEN 0 ELSE -1 END, CASE WHEN p_state = 5 THEN 1 ELSE 0 END);
+    IF p_live.state = 1 THEN
+        PERFORM pawl_add_waiting(p_node, p_lane, p_live.queue_id, -1);
+    ELSE
+        PERFORM pawl_add(p_node, p_lane, coalesce(p_leased.queue_id, p_live.queue_id), CASE WHEN p_leased.id IS NULL THEN -1 ELSE 0 END,
+                         CASE WHEN p_leased.id IS NULL THEN 0 ELSE -1 END, CASE WHEN p_state = 5 THEN 1 ELSE 0 END);
+    END IF;
     PERFORM pawl_roll(p_now, p_node, p_lane, coalesce(p_leased.queue_id, p_live.queue_id), coalesce(p_leased.type_id, p_live.type_id),
                       CASE WHEN p_state = 5 THEN 3 ELSE 4 END::int2, 1, NULL, NULL);
 END $$;
@@ -55,7 +59,11 @@ BEGIN
         PERFORM pawl_withdraw(p_id);
         PERFORM pawl_give_back(p_now, p_id, (h.o_live).type_id, (h.o_live).run_at_us);
         DELETE FROM pawl_live WHERE id = p_id;
-        PERFORM pawl_end_row(p_now, p_node, p_lane, 6::int2, p_level, true, NULL, NULL, h.o_live);
+        IF v_state = 1 THEN
+            DELETE FROM pawl_wait WHERE child_id = p_id;
+            IF pawl_wanted(p_level, 0) THEN PERFORM pawl_trail(p_id, p_now, 1::int2, 6::int2, (h.o_live).fence, 0, NULL); END IF;
+        END IF;
+        PERFORM pawl_end_row(p_now, p_node, p_lane, 6::int2, p_level, v_state <> 1, NULL, NULL, h.o_live);
     ELSIF v_leased.not_started THEN
         v_state := 3;
         PERFORM pawl_withdraw(p_id);
@@ -134,6 +142,9 @@ BEGIN
         IF NOT e.o_resolved THEN PERFORM pawl_add(p_node, p_lane, b.queue_id, 0, 0, -1); END IF;
     ELSE
         UPDATE pawl_done SET retried_as = a.o_id WHERE id = p_id;
+    END IF;
+    IF (SELECT families FROM pawl_gate) > 0 AND EXISTS (SELECT FROM pawl_edge x WHERE x.parent_id = p_id) THEN
+        INSERT INTO pawl_unsettled (id, kind, after, value) VALUES (p_id, 3, 0, a.o_id); -- who is held waits for the new one
     END IF;
     PERFORM pawl_log_operator(p_now, p_by, 'retry', p_id, NULL);
     o_hint := pawl_hint(u.queue_id, u.priority, 0, u.type_id, a.o_run_at);
@@ -229,7 +240,9 @@ END $$;
 
 -- A batch: i_ INSERT, e_ FINISH and RELEASE, s_ START, g_ PROGRESS, o_ what people ask, q_ RESERVE and what else there is to say of
 -- slots (q_kind 3 a FINISH of what never ran, 4 a RELEASE with a slot), m_ LIMIT (m_rate: six numbers each, the last how many tasks to
--- move), b_ BOUND (b_what: four numbers each, scope, most, ordered, how many tasks to move). p_ask: one of them asks for a lease. p_simple: 1 the e_ are what pawl_finish takes, 2 the i_ are what pawl_put_simple takes,
+-- move), b_ BOUND (b_what: four numbers each, scope, most, ordered, how many tasks to move), c_ SCHEDULE and STEP (see
+-- pawl_schedules_apply), f_ families of the INSERTs (f_n: how many numbers of f_kin, see pawl_judge), k_ BATCH and SETTLE (see
+-- pawl_batches_apply). p_ask: one of them asks for a lease. p_simple: 1 the e_ are what pawl_finish takes, 2 the i_ are what pawl_put_simple takes,
 -- 4 the commit says NOTIFY. p_dry: only to see whether it works; ends in the error PW001.
 CREATE FUNCTION pawl_apply(
     p_clock int8[], p_wait_ms int4, p_node int4, p_lane int8, p_number int8, p_ask bool, p_simple int4, p_dry bool,
@@ -246,7 +259,10 @@ CREATE FUNCTION pawl_apply(
     q_op int4[], q_kind int2[], q_id int8[], q_fence int8[], q_key bytea[], q_near int8[], q_again bool[], q_epoch int8[], q_level int2[],
     m_op int4[], m_type int4[], m_key bytea[], m_rate int8[], m_by text[],
     b_op int4[], b_name int4[], b_key bytea[], b_what int4[], b_by text[],
-    OUT verdict int4, OUT now_us int8, OUT dead bool, OUT results text, OUT hints text, OUT unblocked bool)
+    c_num int8[], c_text text[], c_payload bytea[],
+    f_n int4[], f_kin int8[], k_num int8[], k_text text[],
+    OUT verdict int4, OUT now_us int8, OUT dead bool, OUT results text, OUT hints text, OUT unblocked bool, OUT schedules bool, OUT freed bool,
+    OUT unsettled bool)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off AS $$
@@ -270,6 +286,19 @@ DECLARE
     v_seen int8;
     v_spots int8[];
     v_new int8[];
+    v_schedules int8;
+    v_ends int8[];
+    v_families int8;
+    v_noted bool := false;
+    v_settle int4 := 0;
+    v_waits bool[];
+    f_at int4[];
+    f_member int8[];
+    f_id int8[];
+    f_state int2[];
+    f_closed bool[];
+    d_id int8[];
+    d_result int4[];
     r record;
 BEGIN
     IF p_wait_ms IS DISTINCT FROM -1 THEN v_did := pawl_begin(p_wait_ms); END IF; -- -1: a transaction of the caller's own
@@ -277,6 +306,9 @@ BEGIN
     hints := '';
     verdict := 0;
     unblocked := false;
+    schedules := false;
+    freed := false;
+    unsettled := false;
     IF b_op IS NOT NULL AND pawl_bounds_stand(b_name, b_key, b_what) THEN
         results := (SELECT string_agg(pawl_answer(u.op, 2, 0, 0, 0, 0), '') FROM unnest(b_op) u (op));
         b_op := NULL;
@@ -287,17 +319,19 @@ BEGIN
         p_lane := nextval('pawl_slot');
         IF p_wait_ms IS DISTINCT FROM -1 THEN
             LOCK TABLE pawl_node IN ROW SHARE MODE;
-            v_bounds := (SELECT bounds FROM pawl_gate);
+            SELECT g.bounds, g.schedules INTO v_bounds, v_schedules FROM pawl_gate g;
         END IF;
     ELSE
         IF p_ask THEN
-            SELECT n.alive, n.lease_us, (SELECT bounds FROM pawl_gate) INTO v_alive, v_lease_us, v_bounds FROM pawl_node n WHERE n.id = p_node FOR SHARE;
+            SELECT n.alive, n.lease_us, g.bounds, g.schedules INTO v_alive, v_lease_us, v_bounds, v_schedules
+            FROM pawl_node n, pawl_gate g WHERE n.id = p_node FOR SHARE OF n;
         ELSE
-            SELECT n.alive, n.lease_us, (SELECT bounds FROM pawl_gate) INTO v_alive, v_lease_us, v_bounds FROM pawl_node n WHERE n.id = p_node;
+            SELECT n.alive, n.lease_us, g.bounds, g.schedules INTO v_alive, v_lease_us, v_bounds, v_schedules
+            FROM pawl_node n, pawl_gate g WHERE n.id = p_node;
         END IF;
         IF v_bounds IS DISTINCT FROM 0 THEN
             LOCK TABLE pawl_node IN ROW SHARE MODE;
-            v_bounds := (SELECT bounds FROM pawl_gate);
+            SELECT g.bounds, g.schedules INTO v_bounds, v_schedules FROM pawl_gate g;
         END IF;
         dead := v_alive IS DISTINCT FROM 1;
         r := pawl_receipt(p_node, p_lane, p_number, v_alive);
@@ -334,10 +368,14 @@ BEGIN
         IF v_bounds > 0 THEN
             v_spots := pawl_hold_places(coalesce(p_clock[1], pawl_now()), e_id || q_id, o_kind, o_id, i_queue, i_type, i_rate_key, i_when, i_key, i_tenant);
         END IF;
+        IF v_schedules > 0 OR c_num IS NOT NULL THEN
+            v_ends := e_id || CASE WHEN 6 = ANY (o_kind) THEN o_id END;
+            v_ends := v_ends || pawl_schedules_hold(c_num, c_text, v_ends);
+        END IF;
     END IF;
     now_us := coalesce(p_clock[1], pawl_now()); -- once all that counts by it is locked
     v_boot := coalesce(p_clock[2], now_us);
-    v_closed := (i_op IS NOT NULL OR o_op IS NOT NULL) AND pawl_closed();
+    v_closed := (i_op IS NOT NULL OR o_op IS NOT NULL OR c_num IS NOT NULL OR k_num IS NOT NULL) AND pawl_closed();
     IF v_closed THEN -- only what ends here may still leave spawns: result 13 for the rest
         p_simple := p_simple & 5;
         IF i_op IS NOT NULL THEN i_slow := array_fill(true, ARRAY[cardinality(i_op)]); END IF;
@@ -345,6 +383,32 @@ BEGIN
             || coalesce((SELECT string_agg(pawl_answer(u.op, 13, 0, 0, 0, 0), '') FROM unnest(i_op, i_parent) u (op, parent)
                          WHERE u.parent IS NULL), '');
         o_op := NULL;
+    END IF;
+    IF k_num IS NOT NULL THEN
+        r := pawl_batches_apply(now_us, v_closed, k_num, k_text);
+        results := results || r.o_results;
+        d_id := r.d_id;
+        d_result := r.d_result;
+        v_settle := r.o_settle;
+        v_noted := r.o_noted;
+    END IF;
+    IF f_kin IS NOT NULL THEN
+        r := pawl_judge_all(p_wait_ms IS DISTINCT FROM -1, f_n, f_kin, d_id, d_result, i_op, i_id, i_key, i_parent, e_op, e_id, i_slow, i_ask, v_budgets);
+        f_kin := r.p_kin;
+        f_at := r.o_at;
+        f_member := r.o_member;
+        f_id := r.k_id;
+        f_state := r.k_state;
+        f_closed := r.k_closed;
+        d_id := r.d_id;
+        d_result := r.d_result;
+        i_slow := r.p_slow;
+        i_ask := r.p_ask;
+        v_budgets := r.p_budget;
+        v_waits := r.o_waits;
+        FOR i IN 1..cardinality(r.o_refused) LOOP
+            e_to[array_position(e_op, r.o_refused[i])] := -1;
+        END LOOP;
     END IF;
     IF v_bounds > 0 AND i_ask IS NOT NULL AND NOT v_closed THEN
         r := pawl_never_born_leased(now_us, i_op, i_id, i_type, i_queue, i_when, i_ask);
@@ -363,12 +427,12 @@ BEGIN
         v_news := ARRAY(
             SELECT (u.op, u.id, u.type, u.queue, u.priority, u.level, u.audit, u.w, u.ask, u.tenant, u.max, u.timeout, u.retry_of, u.key,
                     u.content_type, u.created_by, u.traceparent, u.headers, u.rate_key, u.payload, u.may_exist, u.depth, u.member,
-                    u.parent, u.budget)::pawl_new
+                    u.parent, u.budget, u.kin_at, u.kin_n, u.spawner_batch, NULL, NULL, NULL)::pawl_new
             FROM unnest(i_op, i_id, i_type, i_queue, i_priority, i_level, i_audit, i_when, i_ask, i_tenant, i_max, i_timeout, i_retry_of,
                         i_key, i_content_type, i_created_by, i_traceparent, i_headers, i_rate_key, i_payload, i_may_exist, i_depth,
-                        i_member, i_parent, i_slow, v_budgets)
+                        i_member, i_parent, i_slow, v_budgets, f_at, f_n, f_member)
                 u (op, id, type, queue, priority, level, audit, w, ask, tenant, max, timeout, retry_of, key, content_type, created_by,
-                   traceparent, headers, rate_key, payload, may_exist, depth, member, parent, slow, budget)
+                   traceparent, headers, rate_key, payload, may_exist, depth, member, parent, slow, budget, kin_at, kin_n, spawner_batch)
             WHERE (u.slow OR u.key IS NOT NULL) AND (NOT v_closed OR u.parent IS NOT NULL) ORDER BY u.op);
         IF i_depth IS NOT NULL AND NOT v_closed THEN SELECT x.o_ops, x.o_missing INTO v_full, v_missing FROM pawl_full(v_news) x; END IF;
     END IF;
@@ -402,6 +466,14 @@ BEGIN
     IF o_op IS NOT NULL AND i_op IS NOT NULL THEN
         PERFORM pawl_operate(now_us, p_node, p_lane, i_op[1], true, o_op, o_kind, o_id, o_by, o_level, o_new, o_note, o_queue, o_pause);
     END IF;
+    IF c_num IS NOT NULL THEN
+        r := pawl_schedules_apply(now_us, p_node, p_lane, v_closed, v_ends, c_num, c_text, c_payload, v_news);
+        results := results || r.o_results;
+        hints := hints || r.o_hints;
+        schedules := r.o_stirred;
+        v_news := r.o_news;
+        v_new := v_new || pawl_named(r.o_results);
+    END IF;
     IF p_simple & 2 <> 0 THEN
         r := pawl_put_simple(now_us, p_node, p_lane, p_ask AND v_alive = 1, i_id, i_type, i_queue, i_priority, i_level, i_audit, i_ask,
                              i_content_type[1], i_payload);
@@ -414,11 +486,13 @@ BEGIN
     IF i_op IS NOT NULL AND NOT v_done THEN
         r := pawl_put(now_us, p_node, p_lane, p_ask AND v_alive = 1, i_op, i_id, i_type, i_queue, i_priority, i_level,
             i_audit, i_when, i_ask, i_tenant, i_max, i_timeout, i_retry_of, i_key, i_content_type, i_created_by, i_traceparent, i_headers,
-            i_rate_key, i_payload, i_slow, v_news, v_undone, v_full, v_missing);
+            i_rate_key, i_payload, i_slow, v_news, v_undone, v_full, v_missing, v_waits, f_at, f_n, f_kin, f_id, f_state, f_closed, d_id, d_result,
+            coalesce(p_wait_ms = -1, false));
+        v_noted := v_noted OR r.o_noted;
         results := results || r.o_results;
         hints := hints || r.o_hints;
         v_granted := r.o_leases;
-        IF i_slow IS NOT NULL OR i_key IS NOT NULL THEN v_new := pawl_named(r.o_results); END IF;
+        IF i_slow IS NOT NULL OR i_key IS NOT NULL THEN v_new := v_new || pawl_named(r.o_results); END IF;
     END IF;
     IF o_op IS NOT NULL THEN
         SELECT * INTO r FROM pawl_operate(now_us, p_node, p_lane, coalesce(i_op[1], 0), false, o_op, o_kind, o_id, o_by, o_level, o_new,
@@ -438,6 +512,11 @@ BEGIN
         hints := hints || r.o_hints;
         unblocked := unblocked OR r.o_count > 0;
     END IF;
+    IF p_wait_ms = -1 AND e_id IS NOT NULL AND (SELECT g.schedules > 0 FROM pawl_gate g) THEN
+        IF pawl_leave_ended(e_id) THEN hints := '*'; END IF;
+    ELSIF cardinality(v_ends) > 0 AND pawl_schedules_ended(now_us, v_ends) THEN
+        schedules := true;
+    END IF;
     FOR i IN 1..coalesce(cardinality(m_op), 0) LOOP
         IF m_rate[6 * i] > 0 AND pawl_limit_move(now_us, m_type[i], m_key[i], m_rate[6 * i]) THEN results := results || 'M ' || m_op[i] || E'\n'; END IF;
     END LOOP;
@@ -445,9 +524,26 @@ BEGIN
         UPDATE pawl_lane l SET number = p_number, now_us = pawl_apply.now_us, results = nullif(pawl_apply.results, ''),
             leases = l.leases + v_leases + v_granted, renewal = l.renewal + (v_granted > 0)::int4,
             expires_us = CASE WHEN v_granted > 0 THEN v_boot + v_lease_us ELSE l.expires_us END, turn = pawl_turn()
-        WHERE l.ctid = v_row RETURNING (SELECT bounds FROM pawl_gate) INTO v_seen; -- it is locked, so it stays where it is
+        FROM pawl_gate g WHERE l.ctid = v_row RETURNING g.bounds, g.families INTO v_seen, v_families; -- it is locked, so it stays where it is
         IF v_seen > 0 AND v_bounds = 0 THEN
             RAISE EXCEPTION 'limits were put meanwhile' USING ERRCODE = 'serialization_failure';
+        END IF;
+    ELSE
+        v_families := (SELECT g.families FROM pawl_gate g);
+    END IF;
+    IF v_families > 0 THEN -- after all that ends: who came as a child before that is seen now
+        IF e_id IS NOT NULL OR 6 = ANY (o_kind) THEN
+            v_noted := pawl_families_ended(coalesce(e_id, '{}') || CASE WHEN 6 = ANY (o_kind) THEN o_id END) OR v_noted;
+        END IF;
+        v_noted := v_noted OR 7 = ANY (o_kind);
+        IF p_wait_ms = -1 THEN
+            IF v_noted THEN hints := '*'; END IF;
+        ELSIF v_noted OR v_settle > 0 THEN
+            r := pawl_tell(now_us, p_node, p_lane, greatest(v_settle, CASE WHEN v_noted THEN 500 ELSE 0 END));
+            freed := r.o_freed;
+            unsettled := r.o_left;
+            hints := hints || r.o_hints;
+            IF v_settle > 0 THEN results := results || 'T ' || r.o_told || E'\n'; END IF;
         END IF;
     END IF;
     IF p_simple & 4 <> 0 AND hints <> '' THEN

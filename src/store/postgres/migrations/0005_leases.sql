@@ -31,9 +31,9 @@ BEGIN
     RETURN v_seen = v_now;
 END $$;
 
--- One line each: D dead, X the gate is shut, R the version of limits of both kinds, C cancels (id fence); of others F earliest expiry of one that holds
+-- One line each: D dead, X the gate is shut, R the version of limits of both kinds, H when the first schedule is due, Y somebody is to be told, C cancels (id fence); of others F earliest expiry of one that holds
 -- leases, L lapsed (node renewal proven).
-CREATE FUNCTION pawl_news(p_boot int8, p_node int4, p_others bool) RETURNS text LANGUAGE plpgsql AS $$
+CREATE FUNCTION pawl_news(p_now int8, p_boot int8, p_node int4, p_others bool) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     v_text text;
     v_first int8;
@@ -41,6 +41,8 @@ DECLARE
 BEGIN
     v_text := 'D ' || (NOT EXISTS (SELECT FROM pawl_node WHERE id = p_node AND alive = 1))::int4 || E'\n'
         || (SELECT CASE WHEN mode >= 2 THEN E'X 1\n' ELSE '' END || CASE WHEN limits + bounds > 0 THEN 'R ' || limits + bounds || E'\n' ELSE '' END
+                || CASE WHEN schedules > 0 THEN coalesce('H ' || pawl_schedules_next() || E'\n', '') ELSE '' END
+                || CASE WHEN families > 0 AND pawl_is_unsettled(p_now) THEN E'Y 1\n' ELSE '' END
             FROM pawl_gate) || coalesce(
         (SELECT string_agg('C ' || c.id || ' ' || c.fence || E'\n', '')
          FROM (SELECT id, fence FROM pawl_leased WHERE node = p_node AND cancel_asked ORDER BY id LIMIT 256) c), '');
@@ -72,7 +74,7 @@ BEGIN
         v_did := pawl_beat(p_node, -2, coalesce(v_ended, 0), v_boot + v_lease_us, p_wall - now_us);
     END IF;
     held := (SELECT coalesce(sum(leases), 0) FROM pawl_lanes_of(p_node));
-    news := pawl_news(v_boot, p_node, true);
+    news := pawl_news(now_us, v_boot, p_node, true);
 END $$;
 
 -- ---- birth and death --------------------------------------------------------------------------------------------------------------
@@ -330,11 +332,12 @@ DECLARE
     v_held int8 := 0;
     v_lanes int8[] := '{}';
     v_hints text := '';
+    v_schedules int8;
     r record;
     x record;
 BEGIN
     v_did := pawl_begin(p_wait_ms);
-    SELECT n.alive, (SELECT g.bounds FROM pawl_gate g) INTO v_alive, v_bounds FROM pawl_node n WHERE n.id = p_node;
+    SELECT n.alive, g.bounds, g.schedules INTO v_alive, v_bounds, v_schedules FROM pawl_node n, pawl_gate g WHERE n.id = p_node;
     FOR i IN 1..v_count LOOP
         v_paused[i] := coalesce(v_alive = 1 AND (SELECT q.paused FROM pawl_queue q WHERE q.queue_id = p_queue[i]), false);
         v_more[i] := false;
@@ -449,7 +452,11 @@ BEGIN
             IF v_gots[i] > 0 THEN v_did := pawl_add(p_node, -1, p_queue[i], -v_gots[i], v_gots[i], 0); END IF;
         END LOOP;
         v_text := v_text || pawl_slots_told(g_id, l || v_lanes);
-        IF v_got < cardinality(g_id) THEN PERFORM pawl_lose(v_now, p_node, g_id); END IF;
+        IF v_got < cardinality(g_id) THEN
+            PERFORM pawl_lose(v_now, p_node, g_id);
+            PERFORM pawl_schedules_ended(v_now, g_id);
+            IF (SELECT g.families > 0 FROM pawl_gate g) THEN PERFORM pawl_families_ended(g_id); END IF;
+        END IF;
         v_others := pawl_beat(p_node, -1, v_got, v_boot + v_lease_us, NULL) OR p_clock IS NOT NULL;
     ELSIF p_seen THEN -- behind a proxy: this shows that the node lives
         SELECT n.lease_us INTO v_lease_us FROM pawl_node n WHERE n.id = p_node AND n.alive = 1 FOR SHARE;
@@ -459,9 +466,10 @@ BEGIN
         SELECT y.o_hints INTO x FROM pawl_offer(array_remove(v_touched, NULL), 2000) y;
         v_hints := v_hints || x.o_hints;
     END IF;
+    IF v_schedules > 0 AND EXISTS (SELECT FROM pawl_ended) THEN v_did := pawl_settle_ended(v_now); END IF;
     IF v_hints <> '' THEN v_text := v_text || 'U ' || v_hints || E'\n'; END IF;
     v_did := pawl_check_until(p_until);
-    v_text := v_text || 'N ' || v_now || E'\n' || pawl_news(v_boot, p_node, v_others);
+    v_text := v_text || 'N ' || v_now || E'\n' || pawl_news(v_now, v_boot, p_node, v_others);
     FOR i IN 1..v_count LOOP
         v_text := v_text || 'W ' || i || ' ' || v_paused[i]::int4 || ' ' || v_more[i]::int4 || ' ' || v_next[i] || ' ' || v_fair[i]::int4 || E'\n';
     END LOOP;
@@ -546,6 +554,8 @@ DECLARE
     v_marks int8;
     v_page int8[];
     v_spots int8[];
+    v_schedules bool;
+    v_ids int8[];
 BEGIN
     PERFORM pawl_begin(p_wait_ms);
     refused := false;
@@ -573,6 +583,11 @@ BEGIN
         v_page := ARRAY(SELECT id FROM pawl_leased WHERE node = p_victim ORDER BY id LIMIT p_limit);
         v_spots := pawl_hold_places(v_now, v_page, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
     END IF;
+    v_schedules := (SELECT schedules > 0 FROM pawl_gate);
+    v_ids := ARRAY(SELECT id FROM pawl_leased WHERE node = p_victim ORDER BY id LIMIT p_limit);
+    IF v_schedules THEN
+        PERFORM pawl_hold_schedules(NULL, v_ids);
+    END IF;
     FOR l IN SELECT * FROM pawl_leased WHERE node = p_victim AND (v_page IS NULL OR id = ANY (v_page)) ORDER BY id LIMIT p_limit FOR UPDATE LOOP
         SELECT * INTO r FROM pawl_free(v_now, p_node, n.blame, l);
         IF r.o_failed THEN failed := failed + 1; ELSE freed := freed + 1; END IF;
@@ -580,6 +595,8 @@ BEGIN
         hints := hints || r.o_hint;
     END LOOP;
     more := EXISTS (SELECT FROM pawl_leased WHERE node = p_victim);
+    IF v_schedules THEN PERFORM pawl_schedules_ended(v_now, v_ids); END IF;
+    IF (SELECT families > 0 FROM pawl_gate) THEN PERFORM pawl_families_ended(v_ids); END IF;
     IF v_page IS NOT NULL THEN
         SELECT x.o_hints INTO r FROM pawl_settle(v_now, v_page, '{}', v_spots) x;
         hints := hints || r.o_hints;

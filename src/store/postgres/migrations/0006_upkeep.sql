@@ -36,6 +36,7 @@ BEGIN
     DELETE FROM pawl_attempt WHERE task_id = ANY (p_ids);
     DELETE FROM pawl_runlog WHERE task_id = ANY (p_ids);
     DELETE FROM pawl_audit WHERE task_id = ANY (p_ids);
+    PERFORM pawl_forget_families(p_ids);
     DELETE FROM pawl_body WHERE id = ANY (p_ids);
 END $$;
 
@@ -133,6 +134,7 @@ BEGIN
         EXECUTE format('SELECT coalesce(array_agg(s.id), ''{}'') FROM (SELECT id FROM pawl_done_%s WHERE id > $1 ORDER BY id LIMIT $2) s',
                        p_day)
         INTO v_ids USING (SELECT coalesce(swept_id, 0) FROM pawl_day WHERE day = p_day), p_limit;
+        PERFORM pawl_keep_results(v_ids);
         PERFORM pawl_forget(v_ids);
         o_removed := cardinality(v_ids);
         o_drop := o_removed < p_limit;
@@ -148,6 +150,7 @@ BEGIN
                 o_more := true;
                 v_ids := v_ids[1:p_limit - o_removed];
             END IF;
+            PERFORM pawl_keep_results(v_ids);
             DELETE FROM pawl_done WHERE id = ANY (v_ids) AND finished_us >= v_from AND finished_us < v_to;
             PERFORM pawl_forget(v_ids);
             o_removed := o_removed + cardinality(v_ids);
@@ -204,6 +207,7 @@ BEGIN
                 PERFORM pawl_add(0, 0, d.queue_id, 0, 0, -d.n);
             END LOOP;
         END IF;
+        PERFORM pawl_keep_results(v_ids);
         DELETE FROM pawl_failed WHERE id = ANY (v_ids);
         PERFORM pawl_forget(v_ids);
         v_left := v_left - cardinality(v_ids);
@@ -243,6 +247,12 @@ BEGIN
     next_us := least(next_us, r.o_next);
     IF v_left > 0 THEN v_left := v_left - pawl_sweep_budgets(v_now, v_left); END IF;
     IF v_left > 0 THEN v_left := v_left - pawl_sweep_spots(v_left); END IF;
+    IF v_left > 0 THEN
+        SELECT * INTO r FROM pawl_sweep_batches(v_now, p_keep_succeeded, p_keep_cancelled, p_keep_failed, v_left);
+        v_left := v_left - r.o_removed;
+        more := more OR v_left = 0;
+        next_us := least(next_us, r.o_next);
+    END IF;
     DELETE FROM pawl_rollup WHERE minute < v_now / 60000000 - 8 * 1440;
     IF NOT more THEN
         DELETE FROM pawl_born b WHERE b.hour < v_now / 3600000000 - 1
