@@ -375,7 +375,8 @@ pawl_status move_drain(mover *m, pawl_store *store, pawl_error *err)
 pawl_status move_settle(mover *m, pawl_error *err)
 {
     const pawl_store_type *type = m->from->type;
-    for (bool left = type->families; left;) {
+    int calm = 0; /* looks that found nothing: what is locked by somebody is shown again after a moment */
+    while (type->families && calm < (type->lanes > 1 ? 3 : 1)) {
         pawl_op op = {.kind = PAWL_OP_SETTLE, .audit = PAWL_AUDIT_FULL, .u.settle.limit = PAGE_MOST}, *ops[] = {&op};
         pawl_batch batch = {.ops = ops, .count = 1};
         pawl_claim news = {.allocator = m->allocator};
@@ -385,8 +386,8 @@ pawl_status move_settle(mover *m, pawl_error *err)
         if (!status) PERSIST(status, type->claim(m->from, &news, m->arena, err));
         if (!status) status = move_show(m, "waiting", "tasks learn that others have ended", err);
         if (status) return status;
-        left = news.news.unsettled;
-        if (left && !op.u.settle.settled) nap(LOOK_US / 10);
+        calm = news.news.unsettled ? 0 : calm + 1;
+        if (calm ? type->lanes > 1 : !op.u.settle.settled) nap(LOOK_US);
     }
     return PAWL_OK;
 }
