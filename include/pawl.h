@@ -1436,9 +1436,10 @@ typedef struct pawl_move_options {
     int64_t grace_us;      /* how long what runs may take to end; then TIMEOUT, and the first store stays closed; 0 = no limit */
     bool abort;            /* give a move up instead: the first store is opened again, the second emptied */
     bool lost;             /* with abort: the second store is gone for good */
-    bool leave_limits;    /* rate limits do not go along; else a store that keeps none is refused where there are any. Concurrency
-                            * limits never do: without this a store that has any is not moved */
-    bool leave_schedules; /* they never go along: without this a store that has any is not moved */
+    bool
+        leave_limits; /* rate limits and concurrency limits do not go along. Without this a store that has any is moved only to one
+                            * that keeps them; */
+    bool leave_schedules;  /* likewise schedules */
     pawl_move_fn progress; /* may be NULL */
     void *ctx;
     pawl_allocator allocator; /* zero = malloc */

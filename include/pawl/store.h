@@ -160,7 +160,8 @@ typedef enum pawl_op_result {
     PAWL_OP_COLLISION,  /* INSERT: the id is taken, and the caller did not say that it might be */
     PAWL_OP_FULL,       /* INSERT: the queue's depth limit; nothing of the group was stored */
     PAWL_OP_REFUSED,    /* the store cannot hold it (a row too large, bytes it cannot keep) */
-    PAWL_OP_CLOSED, /* INSERT, CANCEL, RETRY, ACK, QUEUE, LIMIT, SCHEDULE, STEP, BATCH: the gate is shut (pawl_gate); nothing changed */
+    PAWL_OP_CLOSED, /* INSERT, CANCEL, RETRY, ACK, QUEUE, LIMIT, BOUND, SCHEDULE, STEP, BATCH: the gate is shut (pawl_gate); nothing
+                       changed */
     PAWL_OP_MOVED, /* RESERVE: the slot is far; the task is pending with it, and the lease has ended. A task of a STEP: it waits */
     PAWL_OP_BEYOND /* RESERVE: the slot is beyond the horizon, or it is not to wait; nothing was taken, the lease is kept */
 } pawl_op_result;
@@ -616,9 +617,10 @@ typedef struct pawl_sweep {
 
 /* Whether tasks may come and go; kept in the store.
  *
- * While it is shut (CLOSED, ARRIVING): INSERTs (spawns excepted), CANCEL, RETRY, ACK, QUEUE and LIMIT are answered with PAWL_OP_CLOSED, also in
- * transactions of the caller's own; claims grant nothing and say so in the news. Everything else works as ever (START, FINISH, RELEASE,
- * PROGRESS, renew, rescue, ...), so what runs comes to its end. Sweeps remove nothing unless the gate is OPEN.
+ * While it is shut (CLOSED, ARRIVING): INSERTs (spawns excepted), CANCEL, RETRY, ACK, QUEUE, LIMIT, BOUND, SCHEDULE, STEP and BATCH are
+ * answered with PAWL_OP_CLOSED, also in transactions of the caller's own; claims grant nothing and say so in the news. Everything else works as
+ * ever (START, FINISH, RELEASE, PROGRESS, SETTLE, renew, rescue, ...), so what runs comes to its end; and when no lease is held any more and
+ * nothing is unsettled, nothing changes. Sweeps remove nothing unless the gate is OPEN.
  *
  * Each transaction looks at the gate itself. One that began before the gate was shut and commits later counts among `writers` until
  * it has ended. */
@@ -668,6 +670,16 @@ typedef struct pawl_past_change { /* a stored row of the audit trail */
     const char *node, *detail;
 } pawl_past_change;
 
+typedef enum pawl_edge_state { PAWL_EDGE_UNTOLD, PAWL_EDGE_TOLD, PAWL_EDGE_HELD } pawl_edge_state;
+
+typedef struct pawl_past_parent {
+    pawl_id id; /* a task or a batch */
+    pawl_edge_state
+        state; /* UNTOLD: the child was not told of its end yet; TOLD: it was, or need not be; HELD: it failed, and holds it */
+} pawl_past_parent;
+
+typedef enum pawl_line { PAWL_LINE_NONE, PAWL_LINE_WAITS, PAWL_LINE_HOLDS } pawl_line;
+
 typedef struct pawl_record {
     pawl_body body;
     pawl_state state; /* LEASED is loaded as PENDING, with a fence that the holder does not know */
@@ -698,6 +710,12 @@ typedef struct pawl_record {
     int logs_count;
     const pawl_past_change *changes;
     int changes_count;
+    /* Only of stores that keep families: */
+    const pawl_past_parent *parents;
+    int parents_count;
+    pawl_if_failed if_failed; /* while it waits; it waits for those that are UNTOLD or HELD */
+    pawl_id batch;            /* that it is a member of; the batch has counted it */
+    pawl_line line; /* PENDING, of a rate key whose tasks are ordered: it waits in the line, or its turn is now. Only in a move */
 } pawl_record;
 
 #define PAWL_BUCKETS 96
@@ -730,14 +748,39 @@ typedef struct pawl_past_budget { /* what is left of it: a row of store/budget.h
     int tat_part, permits, burst;
 } pawl_past_budget;
 
+typedef struct pawl_past_bound { /* one in force; see BOUND */
+    pawl_scope scope;
+    const char *name;
+    pawl_bytes key; /* of TENANTS the tenant, else as stored */
+    int most;
+    bool ordered;
+} pawl_past_bound;
+
+typedef pawl_schedule_row pawl_past_schedule; /* with all of its occurrences, that decided last first */
+typedef pawl_batch_info pawl_past_batch;      /* its members say that they are */
+
+typedef struct pawl_past_kept { /* what is kept of a parent that was swept */
+    pawl_id id;
+    pawl_state state;
+    const char *error, *result_type, *result_ref;
+    pawl_bytes result;
+} pawl_past_kept;
+
 typedef enum pawl_part {
     PAWL_PART_TASKS = 1, /* pages by id; each shows one moment, in which every task has one state */
     PAWL_PART_MINUTES,   /* pages by minute */
     PAWL_PART_ACTS,      /* pages by number */
     PAWL_PART_SETTINGS,  /* one page: queues, ids, audit_cut_us */
     /* Only of stores that keep rate limits: */
-    PAWL_PART_LIMITS, /* one page */
-    PAWL_PART_BUDGETS /* pages by number */
+    PAWL_PART_LIMITS,  /* one page */
+    PAWL_PART_BUDGETS, /* pages by number */
+    /* Of those that keep concurrency limits: */
+    PAWL_PART_BOUNDS, /* one page */
+    /* Of those that keep schedules: */
+    PAWL_PART_SCHEDULES, /* pages by number */
+    /* Of those that keep families: */
+    PAWL_PART_BATCHES, /* pages by id */
+    PAWL_PART_KEPT     /* pages by id */
 } pawl_part;
 
 #define PAWL_STATE_BIT(state) (1u << (state))
@@ -749,7 +792,7 @@ typedef struct pawl_dump {
     unsigned states;  /* TASKS: which to tell, as bits; 0: only counts and sums */
     int64_t since_us; /* TASKS: of the finished ones only what ended or was resolved since then; 0: all */
     int limit;        /* rows looked at, at most */
-    size_t bytes;     /* TASKS: about so much of them, at most; 0: whatever the rows have */
+    size_t bytes;     /* TASKS, SCHEDULES, KEPT: about so much of them, at most; 0: whatever the rows have */
     bool no_counts;   /* TASKS: counts and sums need not be told */
     /* Answers. */
     int64_t next;
@@ -760,6 +803,10 @@ typedef struct pawl_dump {
     pawl_past_queue *queues;
     pawl_past_limit *limits;
     pawl_past_budget *budgets;
+    pawl_past_bound *bounds;
+    pawl_past_schedule *schedules;
+    pawl_past_batch *batches;
+    pawl_past_kept *kept;
     int count;                          /* of whatever it is */
     int64_t counts[PAWL_STATE_COUNT];   /* tasks looked at, by state, told or not; */
     uint64_t sums[PAWL_STATE_COUNT];    /* and pawl_id_sum of their ids, added up */
@@ -774,7 +821,8 @@ typedef enum pawl_loaded {
     PAWL_LOADED_NEW = 1,
     PAWL_LOADED_BEFORE, /* it was there: at most resolution and retried_as were brought up to date */
     PAWL_LOADED_TAKEN,  /* another task has its id: nothing was stored */
-    PAWL_LOADED_KEY     /* an import: its key is that of a live task; nothing was stored */
+    PAWL_LOADED_KEY,    /* an import: its key is that of a live task; nothing was stored */
+    PAWL_LOADED_ORPHAN  /* an import: it waits for one that is not here; nothing was stored */
 } pawl_loaded;
 
 typedef struct pawl_load {
@@ -962,8 +1010,11 @@ typedef struct pawl_store_type {
     /* One atomic commit of a page, and of the gate's position. Ids, times, fences and counters are kept; queues, keys, statistics and
      * whatever else the store derives from tasks follow. Tasks: one whose id is stored is left alone, but for resolution and retried_as.
      * Of ids and node numbers, what was used at the other store is never drawn here. A limit takes the place of one that is here; of a
-     * budget only what was started counts as spent (budget_settle), for tasks that had a slot ask anew. INVALID: the store cannot hold one of them; nothing
-     * was stored. */
+     * budget only what was started counts as spent (budget_settle), for tasks that had a slot ask anew.
+     * BOUNDS take the place of those that are here, and what is free now is offered to those in a line; they come before the tasks, and once
+     * more after them. A schedule takes the place of one of the same name, with its version, counters and occurrences; in an import one
+     * that is here stays as it is. BATCHES: one whose id is stored is left alone. Who joins one so does not change its counts.
+     * INVALID: the store cannot hold one of them; nothing was stored. */
     pawl_status (*load)(pawl_store *store, pawl_load *call, pawl_arena *arena, pawl_error *err);
 } pawl_store_type;
 

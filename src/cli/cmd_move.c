@@ -32,8 +32,8 @@ const opt move_opts[] = {
            "how long running tasks may take to end, once the first store is closed (default: no limit)", .min = 1),
     OPTION(OPT_FLAG, "abort", &o.abort, NULL, "give the move up: open the first store again, empty the second"),
     OPTION(OPT_FLAG, "lost", &o.lost, NULL, "with --abort: the second store is gone for good"),
-    OPTION(OPT_FLAG, "leave-limits", &o.leave_limits, NULL, "do not take rate limits along; concurrency limits stay behind"),
-    OPTION(OPT_FLAG, "leave-schedules", &o.leave_schedules, NULL, "move although schedules stay behind"),
+    OPTION(OPT_FLAG, "leave-limits", &o.leave_limits, NULL, "do not take rate limits and concurrency limits along"),
+    OPTION(OPT_FLAG, "leave-schedules", &o.leave_schedules, NULL, "do not take schedules along"),
     OPTION(OPT_NAME, "by", &o.by, "NAME", "who does it (default: the user)"),
     OPTIONS_END};
 

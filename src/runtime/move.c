@@ -2,9 +2,12 @@
  *
  *   step       source     what is copied
  *   HISTORY    leaving    what is finished, while nodes work
- *   CLOSE      closed     nothing: waits until no lease is held, and frees those of the dead
+ *   CLOSE      closed     nothing: waits until no lease is held, frees those of the dead, tells those who wait for what ended
+ *   BOUNDS     closed     concurrency limits, so that tasks take their places in the lines of ordered keys
  *   REST       closed     what is not finished, and what ended or was resolved since HISTORY began
- *   SETTINGS, LIMITS, BUDGETS, MINUTES, ACTS    queues and ids; rate limits, and what is left of them; statistics; the operator log
+ *   SETTINGS, LIMITS, BUDGETS, OFFERS    queues and ids; rate limits, and what is left of them; those in a line are asked in
+ *   BATCHES, KEPT, SCHEDULES             families: whom a task waits for has come with it; schedules with their occurrences
+ *   MINUTES, ACTS         statistics; the operator log
  *   CHECK                 counts and sums of ids by state, at both stores; if they differ, REPAIR copies what is missing
  *
  * The target's gate is ARRIVING from first to last, so nothing starts there before CHECK was passed; then it is opened. The source stays
@@ -41,25 +44,6 @@ static pawl_gate gate_from(const mover *m, pawl_gate_mode mode, const char *at)
     return (pawl_gate){.mode = mode, .move = m->move, .peer = m->to_url, .by = m->o->by, .position = at};
 }
 
-/* Who waits for whom is not moved: those who wait would do so for ever. */
-static pawl_status nobody_waits(mover *m, pawl_error *err)
-{
-    pawl_batch_filter f = {.limit = 1, .unfinished = true};
-    pawl_query stats = {.kind = PAWL_QUERY_STATS, .window_us = PAWL_MINUTE},
-               batches = {.kind = PAWL_QUERY_BATCHES, .batch_filter = &f};
-    if (!m->from->type->families) return PAWL_OK;
-    pawl_status status = store_read(m->from, &stats, m->counted, err);
-    if (!status) status = store_read(m->from, &batches, m->counted, err);
-    bool waits = !status && (stats.stats->waiting > 0 || batches.batches_count > 0);
-    arena_reset(m->counted);
-    if (!waits) return status;
-    return err_set(
-        err, PAWL_UNSUPPORTED,
-        "\"%s\" has tasks that wait for others, or batches that have not ended, which cannot be moved yet: let them end, or "
-        "cancel them, first",
-        m->from_url);
-}
-
 static pawl_status close_source(mover *m, position *p, pawl_error *err)
 {
     pawl_gate gate = gate_from(m, PAWL_GATE_CLOSED, "closing"), now;
@@ -67,9 +51,10 @@ static pawl_status close_source(mover *m, position *p, pawl_error *err)
     if (!status && move_same(now.position, GATE_COMPLETE)) status = move_not_ours(m, err);
     if (!status) status = move_set(m, m->from, &gate, err);
     if (!status) status = move_drain(m, m->from, err);
-    if (!status) status = nobody_waits(m, err); /* of those that came meanwhile; --abort opens it again */
+    if (!status) status = move_settle(m, err);
+    if (!status) status = move_check_left(m, err); /* of what came meanwhile; --abort opens it again */
     if (status) return status;
-    p->step = REST;
+    p->step = BOUNDS;
     p->after = 0;
     return move_put_position(m, p, err);
 }
@@ -100,6 +85,8 @@ static pawl_status check_sums(mover *m, position *p, pawl_error *err)
     if (!status) status = move_count(m, m->to, "checking", &to, err);
     if (status) return status;
     if (agree(&from, &to) && from.counts[PAWL_LEASED] == 0) {
+        status = move_compare(m, err);
+        if (status) return status;
         m->at_target = to;
         m->over = true;
         return open_target(m, err);
@@ -121,54 +108,15 @@ static pawl_dump tasks(unsigned states, int64_t since_us)
 
 static pawl_dump rest(pawl_part part) { return (pawl_dump){.part = part, .limit = PAGE_MOST}; }
 
-static bool limits_go(const mover *m) { return m->from->type->limits && m->to->type->limits && !m->o->leave_limits; }
-
-/* Limits that people set are not left behind silently. They may come while history is copied. */
-static pawl_status check_limits(mover *m, pawl_error *err)
+/* Parts that do not go are passed over. */
+static pawl_status copy_part(mover *m, position *p, pawl_part part, int next_step, pawl_error *err)
 {
-    pawl_dump *d = &m->counting;
-    if (limits_go(m) || m->o->leave_limits || !m->from->type->limits) return PAWL_OK;
-    *d = rest(PAWL_PART_LIMITS);
-    arena_reset(m->counted);
-    pawl_status status = move_dump(m, m->from, d, m->counted, err);
-    if (status || d->count == 0) return status;
-    return err_set(
-        err, PAWL_UNSUPPORTED,
-        "cannot move the rate limits of \"%.150s\" (%d, the first for type \"%.60s\"): \"%.150s\" keeps none; leave them behind "
-        "with --leave-limits, or choose another store",
-        m->from_url, d->count, d->limits[0].type, m->to_url);
-}
-
-/* What does not go along is not left behind silently either. */
-static pawl_status check_left(mover *m, pawl_error *err)
-{
-    pawl_query places = {.kind = PAWL_QUERY_PLACES, .place_filter = &(pawl_place_filter){.limit = 1}};
-    pawl_query schedules = {.kind = PAWL_QUERY_SCHEDULES, .schedule_filter = &(pawl_schedule_filter){.limit = 1}};
-    pawl_status status = PAWL_OK;
-    arena_reset(m->counted);
-    if (m->from->type->places && !m->o->leave_limits) status = store_read(m->from, &places, m->counted, err);
-    if (!status && places.places && places.places->count > 0)
-        return err_set(err, PAWL_UNSUPPORTED,
-                       "cannot move the concurrency limits of \"%.150s\" (the first for \"%.60s\"): leave them behind with "
-                       "--leave-limits, and set them again at the new store",
-                       m->from_url, places.places->places[0].name);
-    if (!status && m->from->type->schedules && !m->o->leave_schedules) status = store_read(m->from, &schedules, m->counted, err);
-    if (!status && schedules.schedules_count > 0)
-        return err_set(
-            err, PAWL_UNSUPPORTED,
-            "cannot move the schedules of \"%.150s\" (the first is \"%.60s\"): leave them behind with --leave-schedules, "
-            "and register them again at the new store",
-            m->from_url, schedules.schedules[0].name);
-    return status;
-}
-
-static pawl_status copy_limits(mover *m, position *p, pawl_error *err)
-{
-    if (limits_go(m)) return move_copy(m, p, rest(PAWL_PART_LIMITS), BUDGETS, err);
-    pawl_status status = check_limits(m, err);
-    p->step = MINUTES;
+    pawl_dump how = rest(part);
+    if (part == PAWL_PART_SCHEDULES || part == PAWL_PART_KEPT) how.bytes = PAGE_BYTES;
+    if (move_goes(m, part)) return move_copy(m, p, how, next_step, err);
+    p->step = next_step;
     p->after = 0;
-    return status ? status : move_put_position(m, p, err);
+    return move_put_position(m, p, err);
 }
 
 static pawl_status one_step(mover *m, position *p, pawl_error *err)
@@ -181,16 +129,21 @@ static pawl_status one_step(mover *m, position *p, pawl_error *err)
         return move_copy(m, p, how, CLOSE, err);
     }
     case CLOSE: return close_source(m, p, err);
+    case BOUNDS: return copy_part(m, p, PAWL_PART_BOUNDS, REST, err);
     case REST:
         status = move_copy(m, p, tasks(FINISHED | UNFINISHED, p->since_us), SETTINGS, err);
         m->rest = m->seen;
         m->seen_rest = true;
         return status;
-    case SETTINGS: return move_copy(m, p, rest(PAWL_PART_SETTINGS), LIMITS, err);
-    case LIMITS: return copy_limits(m, p, err);
-    case BUDGETS: return move_copy(m, p, rest(PAWL_PART_BUDGETS), MINUTES, err);
-    case MINUTES: return move_copy(m, p, rest(PAWL_PART_MINUTES), ACTS, err);
-    case ACTS: return move_copy(m, p, rest(PAWL_PART_ACTS), CHECK_SUMS, err);
+    case SETTINGS: return copy_part(m, p, PAWL_PART_SETTINGS, LIMITS, err);
+    case LIMITS: return copy_part(m, p, PAWL_PART_LIMITS, BUDGETS, err);
+    case BUDGETS: return copy_part(m, p, PAWL_PART_BUDGETS, OFFERS, err);
+    case OFFERS: return copy_part(m, p, PAWL_PART_BOUNDS, BATCHES, err);
+    case BATCHES: return copy_part(m, p, PAWL_PART_BATCHES, KEPT, err);
+    case KEPT: return copy_part(m, p, PAWL_PART_KEPT, SCHEDULES, err);
+    case SCHEDULES: return copy_part(m, p, PAWL_PART_SCHEDULES, MINUTES, err);
+    case MINUTES: return copy_part(m, p, PAWL_PART_MINUTES, ACTS, err);
+    case ACTS: return copy_part(m, p, PAWL_PART_ACTS, CHECK_SUMS, err);
     case REPAIR: m->seen_rest = false; return move_copy(m, p, tasks(FINISHED | UNFINISHED, 0), CHECK_AGAIN, err);
     default: m->seen = m->rest; return check_sums(m, p, err);
     }
@@ -226,9 +179,12 @@ static pawl_status occupied(const mover *m, pawl_error *err)
 static pawl_status take_target(mover *m, position *p, pawl_error *err)
 {
     census there;
+    bool batches;
     *p = (position){.step = HISTORY};
     pawl_status status = move_count(m, m->to, "counting", &there, err);
     if (!status && move_total(&there) > 0) return occupied(m, err);
+    if (!status) status = move_has_batches(m, m->to, &batches, err);
+    if (!status && batches) return err_set(err, PAWL_CONFLICT, "\"%s\" has batches already: move to an empty store", m->to_url);
     if (!status) status = move_put_position(m, p, err);
     if (!status) status = move_drain(m, m->to, err);
     if (!status) status = move_count(m, m->to, "counting", &there, err);
@@ -306,9 +262,7 @@ static pawl_status move(mover *m, pawl_error *err)
         status = open_target(m, err);
         return status ? status : report_of(m, err);
     }
-    if (p.step < LIMITS) status = check_limits(m, err);
-    if (!status && !p.step) status = check_left(m, err);
-    if (!status && !p.step) status = nobody_waits(m, err);
+    if (p.step < REST) status = move_check_left(m, err);
     if (!status && !p.step) status = take_target(m, &p, err);
     if (!status) status = take_source(m, &p, &from, err);
     return status ? status : go(m, &p, err);

@@ -10,10 +10,15 @@
 typedef enum move_step {
     HISTORY = 1,
     CLOSE,
+    BOUNDS,
     REST,
     SETTINGS,
     LIMITS,
     BUDGETS,
+    OFFERS,
+    BATCHES,
+    KEPT,
+    SCHEDULES,
     MINUTES,
     ACTS,
     CHECK_SUMS,
@@ -70,5 +75,12 @@ pawl_status move_count(mover *m, pawl_store *store, const char *phase, census *o
 int64_t move_total(const census *c);
 pawl_status move_drain(mover *m, pawl_store *store,
                        pawl_error *err); /* until nobody who saw its gate open can change it any more */
+pawl_status move_settle(mover *m, pawl_error *err); /* until everybody at the first store knows what has ended */
+
+/* move_parts.c */
+bool move_goes(const mover *m, pawl_part part);         /* both stores keep it, and it is not to be left */
+pawl_status move_check_left(mover *m, pawl_error *err); /* UNSUPPORTED: there is something that the second store cannot keep */
+pawl_status move_compare(mover *m, pawl_error *err);    /* whether all that goes is there, beside tasks; CORRUPT */
+pawl_status move_has_batches(mover *m, pawl_store *store, bool *any, pawl_error *err);
 
 #endif

@@ -13,8 +13,25 @@
 #define LOOK_US (200 * PAWL_MILLISECOND)
 #define WATCH_US (10 * PAWL_SECOND) /* a node that has lapsed is watched for so long before it is rescued */
 
-static const char *const phases[STEPS] = {"counting",   "history",    "waiting",    "rest",     "statistics", "statistics",
-                                          "statistics", "statistics", "statistics", "checking", "rest",       "checking"};
+static const char *const phases[STEPS] = {
+    "counting",
+    [HISTORY] = "history",
+    [CLOSE] = "waiting",
+    [BOUNDS] = "rest",
+    [REST] = "rest",
+    [SETTINGS] = "statistics",
+    [LIMITS] = "statistics",
+    [BUDGETS] = "statistics",
+    [OFFERS] = "statistics",
+    [BATCHES] = "statistics",
+    [KEPT] = "statistics",
+    [SCHEDULES] = "statistics",
+    [MINUTES] = "statistics",
+    [ACTS] = "statistics",
+    [CHECK_SUMS] = "checking",
+    [REPAIR] = "rest",
+    [CHECK_AGAIN] = "checking",
+};
 
 bool move_same(const char *a, const char *b) { return a && b && strcmp(a, b) == 0; }
 
@@ -352,4 +369,25 @@ pawl_status move_drain(mover *m, pawl_store *store, pawl_error *err)
                 m->from_url, text);
         nap(LOOK_US);
     }
+}
+
+/* Others may be at it, too. Nothing ends but what is told of, so this comes to an end. */
+pawl_status move_settle(mover *m, pawl_error *err)
+{
+    const pawl_store_type *type = m->from->type;
+    int calm = 0; /* looks that found nothing: what is locked by somebody is shown again after a moment */
+    while (type->families && calm < (type->lanes > 1 ? 3 : 1)) {
+        pawl_op op = {.kind = PAWL_OP_SETTLE, .audit = PAWL_AUDIT_FULL, .u.settle.limit = PAGE_MOST}, *ops[] = {&op};
+        pawl_batch batch = {.ops = ops, .count = 1};
+        pawl_claim news = {.allocator = m->allocator};
+        pawl_status status;
+        arena_reset(m->arena);
+        PERSIST(status, type->apply(m->from, &batch, m->arena, err));
+        if (!status) PERSIST(status, type->claim(m->from, &news, m->arena, err));
+        if (!status) status = move_show(m, "waiting", "tasks learn that others have ended", err);
+        if (status) return status;
+        calm = news.news.unsettled ? 0 : calm + 1;
+        if (calm ? type->lanes > 1 : !op.u.settle.settled) nap(LOOK_US);
+    }
+    return PAWL_OK;
 }

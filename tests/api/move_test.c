@@ -333,7 +333,18 @@ static void limits_are_not_left_behind_silently(void **state)
     assert_non_null(strstr(err.message, "--leave-limits"));
     dispatch(p, "t", PAWL_HOUR); /* nothing was closed */
     options.leave_limits = true;
+    pawl_schedule schedule = {.name = "nightly", .type = "t", .cron = "@daily"};
+    ok(pawl_put_schedule(p, &schedule, PAWL_PUT_ADD, NULL, &err));
+    assert_int_equal(pawl_move(&options, NULL, &err), PAWL_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "\"nightly\""));
+    options.leave_schedules = true;
+    pawl_id batch = 0;
+    ok(pawl_open_batch(p, &(pawl_batch_options){.name = "many"}, &batch, &err));
+    assert_int_equal(pawl_move(&options, NULL, &err), PAWL_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "\"many\""));
+    plain.families = true;
     ok(pawl_move(&options, NULL, &err));
+    plain.families = false;
     pawl_close(p);
     assert_int_equal(limits_at(to), 0);
     assert_int_equal(blocks, 0);
@@ -344,7 +355,7 @@ static int add_plain(void **state)
     (void)state;
     plain = store_sqlite_type;
     plain.scheme = "plain";
-    plain.limits = false;
+    plain.limits = plain.places = plain.schedules = plain.families = false;
     plain.open = plain_open;
     return pawl_register_store(&plain, &err);
 }

@@ -15,17 +15,35 @@ exits "memory cannot be moved" 2 pawl move --from memory: --to "$to"
 exits "--lost alone" 2 pawl move --from "$from" --to "$to" --lost
 rm -f "$dir"/to.db*
 
-# ---- what does not go along is not left behind silently
-left=sqlite:$dir/left.db
-at "$left" limits running t 1 >/dev/null
-at "$left" schedules add daily --type t --cron @daily >/dev/null
-exits "concurrency limits" 2 pawl move --from "$left" --to "sqlite:$dir/taken.db"
-like "say how" "$err" '"t".*--leave-limits'
-exits "schedules" 2 pawl move --from "$left" --to "sqlite:$dir/taken.db" --leave-limits
-like "say how" "$err" '"daily".*--leave-schedules'
-exits "nothing was closed" 0 at "$left" enqueue --type t
-exits "left behind when told so" 0 pawl move --from "$left" --to "sqlite:$dir/taken.db" --leave-limits --leave-schedules
-rm -f "$dir"/left.db* "$dir"/taken.db*
+# ---- limits, schedules and families go along
+full=sqlite:$dir/full.db there=sqlite:$dir/there.db
+at "$full" limits running t 1 >/dev/null
+at "$full" limits running t 1 --per-key --ordered >/dev/null
+at "$full" schedules add daily --type t --cron @daily >/dev/null
+at "$full" schedules run daily >/dev/null
+at "$full" batches open nightly >/dev/null
+parent=$(at "$full" enqueue --type p --batch nightly)
+at "$full" enqueue --type c --parent "$parent" --batch nightly >/dev/null
+look() {
+    at "$1" limits list --json
+    at "$1" schedules show daily --json
+    at "$1" batches show nightly --json
+    at "$1" tasks tree "$parent"
+}
+before=$(look "$full")
+exits "everything goes along" 0 pawl move --from "$full" --to "$there"
+is "limits, schedules, families" "$(look "$there")" "$before"
+exits "no batch is made twice" 4 at "$there" batches open nightly
+exits "the schedule's task runs" 0 at "$there" work --once --queue recurring --type t -- true
+for type in p c; do exits "and it goes on: $type" 0 at "$there" work --once --type "$type" -- true; done
+is "to its end" "$(at "$there" stats --json | python3 -c 'import json,sys; d=json.load(sys.stdin); print(d["waiting"], d["pending"])')" "0 0"
+exits "a store with batches is not empty" 4 pawl move --from "$there" --to "$full"
+at "sqlite:$dir/new.db" batches open nightly >/dev/null
+exits "nor is this one" 4 pawl move --from "$there" --to "sqlite:$dir/new.db"
+like "says why" "$err" "has batches already"
+exits "left behind when told so" 0 pawl move --from "$there" --to "sqlite:$dir/taken.db" --leave-limits --leave-schedules
+is "no schedules" "$(json "$(at "sqlite:$dir/taken.db" schedules list --json)" 'd["schedules"]')" "[]"
+rm -f "$dir"/full.db* "$dir"/there.db* "$dir"/new.db* "$dir"/taken.db*
 
 # ---- a store with something of everything
 done_=$(at "$from" enqueue --type ok --payload '{"n":1}')

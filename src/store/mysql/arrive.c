@@ -66,6 +66,14 @@ static int names_of(const pawl_dump *d, int i, const char **to)
     case PAWL_PART_SETTINGS: to[0] = d->queues[i].name; return 1;
     case PAWL_PART_LIMITS: to[0] = d->limits[i].type; return 1;
     case PAWL_PART_BUDGETS: to[0] = d->budgets[i].type; return 1;
+    case PAWL_PART_BOUNDS:
+        to[0] = d->bounds[i].name;
+        to[1] = d->bounds[i].key.data; /* of a tenant, as text */
+        return d->bounds[i].scope == PAWL_SCOPE_TENANTS && d->bounds[i].key.len > 0 ? 2 : 1;
+    case PAWL_PART_SCHEDULES:
+        to[0] = d->schedules[i].name;
+        to[1] = d->schedules[i].after;
+        return to[1] ? 2 : 1;
     default: return 0;
     }
 }
@@ -309,7 +317,8 @@ static bool carry_out(arriving *l, pawl_status *status, pawl_error *err)
     w->now_us = w->boot_us = my_instant(l->s, l->c).now_us;
     *status = judge_gate(l, err);
     if (*status || l->call->stale) return true;
-    if (tasks && (!take_in_tasks(l) || !judge_keys(l))) return false;
+    if (tasks && (!take_in_tasks(l) || !judge_keys(l) || !my_arrive_judge_kin(l))) return false;
+    if (l->d->part == PAWL_PART_SCHEDULES && !my_arrive_ask_schedules(l)) return false;
     my_script(l->c);
     my_arrive_rows(l);
     return commit(l);
@@ -320,7 +329,7 @@ static bool attempt(arriving *l, pawl_status *status, pawl_error *err)
     my_work_begin(&l->w, l->s, l->c, l->arena);
     l->w.lane = l->call->move ? 0 : my_new_lane(l->s);
     l->call->stale = false;
-    bool good = carry_out(l, status, err);
+    bool good = my_limits_copy(l->s, l->arena, &l->w.limits) ? carry_out(l, status, err) : no_memory(l);
     my_work_done(&l->w);
     my_rollback(l->c);
     return good;
@@ -341,6 +350,7 @@ static pawl_status load(arriving *l, pawl_error *err)
     status = check(l, err);
     if (status) return status;
     if (!number_names(l) || (l->d->part == PAWL_PART_TASKS && !number_nodes(l))) return my_conn_fail(l->c, what, err);
+    if (!my_limits_fetch(l->s, l->c)) return my_conn_fail(l->c, what, err);
     while (!attempt(l, &status, err)) {
         if (my_call_again(l->c, &tries)) continue;
         if (!my_conn_code(l->c, ER_DUP_ENTRY) || ++duplicates > 8) return fail(l, err); /* somebody else was quicker */

@@ -152,7 +152,7 @@ static void take_key(arriving *l, const pawl_record *t, int32_t tenant_id)
 
 /* ---- tasks --------------------------------------------------------------------------------------------------------------- */
 
-static void put_live(arriving *l, const pawl_record *t, task_row *row)
+static void put_live(arriving *l, const pawl_record *t, task_row *row, int32_t tenant_id)
 {
     row->state = t->state == PAWL_LEASED ? PAWL_PENDING : t->state;
     row->class = t->suspicion;
@@ -163,7 +163,7 @@ static void put_live(arriving *l, const pawl_record *t, task_row *row)
     row->interruptions = t->interruptions;
     row->rescues = t->rescues;
     row->strikes = t->strikes;
-    my_live_put(&l->w, row);
+    if (!my_arrive_blocked(l, t, row, tenant_id)) my_live_put(&l->w, row);
 }
 
 static void put_end(arriving *l, const pawl_record *t, const task_row *row)
@@ -219,7 +219,7 @@ static void create(arriving *l, const pawl_record *t, const int32_t ids[3])
     my_queue(&l->w, row.queue_id); /* there is one, though it may hold nothing */
     my_body_put(&l->w, &t->body, ids[2], t->body.created_us, &row);
     if (pawl_state_terminal(t->state)) put_end(l, t, &row);
-    else put_live(l, t, &row);
+    else put_live(l, t, &row, ids[2]);
     put_attempts(l, t);
     put_logs(l, t);
     put_changes(l, t, row.fence);
@@ -323,23 +323,13 @@ static void put_ceilings(const arriving *l, buf *b)
         if (l->d->ceilings_ms[i] > 0) buf_fmt(b, "%s(%d,%lld)", b->len ? "," : "", i, (long long)l->d->ceilings_ms[i]);
 }
 
-static void add_rows(arriving *l, buf *b, sql_name which)
-{
-    if (b->failed) l->w.no_memory = true;
-    if (b->len) {
-        my_put_raw(l->c, b->data, b->len);
-        my_add(l->c, which);
-    }
-    buf_clear(b);
-}
-
 static void put_settings(arriving *l, buf *b)
 {
     const pawl_dump *d = l->d;
     put_paused(l, b);
-    add_rows(l, b, SQL_load_queues);
+    my_arrive_add(l, b, SQL_load_queues);
     put_ceilings(l, b);
-    add_rows(l, b, SQL_load_ceilings);
+    my_arrive_add(l, b, SQL_load_ceilings);
     my_put_int(l->c, (d->last_id >> 22) * 4096 + (d->last_id & 4095));
     my_add(l->c, SQL_load_drawn);
     if (d->audit_cut_us == INT64_MIN) return;
@@ -365,7 +355,7 @@ static void put_limits(arriving *l, buf *b)
         buf_char(b, ')');
     }
     bool any = b->len > 0;
-    add_rows(l, b, SQL_load_limits);
+    my_arrive_add(l, b, SQL_load_limits);
     if (any) my_add(l->c, SQL_limits_changed);
 }
 
@@ -388,20 +378,28 @@ void my_arrive_rows(arriving *l)
     case PAWL_PART_TASKS: put_tasks(l); break;
     case PAWL_PART_MINUTES:
         put_minutes(l, &b);
-        add_rows(l, &b, SQL_rollups_put);
+        my_arrive_add(l, &b, SQL_rollups_put);
         break;
     case PAWL_PART_ACTS:
         put_acts(l, &b);
-        add_rows(l, &b, SQL_load_acts);
+        my_arrive_add(l, &b, SQL_load_acts);
         break;
     case PAWL_PART_SETTINGS: put_settings(l, &b); break;
     case PAWL_PART_LIMITS: put_limits(l, &b); break;
     case PAWL_PART_BUDGETS:
         put_budgets(l, &b);
-        add_rows(l, &b, SQL_budgets_put);
+        my_arrive_add(l, &b, SQL_budgets_put);
         break;
+    case PAWL_PART_BOUNDS: my_arrive_bounds(l, &b); break;
+    case PAWL_PART_SCHEDULES: my_arrive_schedules(l, &b); break;
+    case PAWL_PART_BATCHES: my_arrive_batches(l, &b); break;
+    case PAWL_PART_KEPT: my_arrive_kept(l, &b); break;
     }
     buf_done(&b);
     my_work_flush(&l->w);
+    if (l->d->part == PAWL_PART_TASKS) {
+        my_arrive_lines(l);
+        my_arrive_families(l);
+    }
     put_retries(l);
 }

@@ -146,20 +146,45 @@ static void read_changes(reading *r, cursor *k, pawl_record *t)
     t->changes = all;
 }
 
+static void read_line(cursor *k, pawl_record *t)
+{
+    int count = 0;
+    const answer *a = t->state == PAWL_PENDING ? rows_of(k, t->body.id, &count) : NULL;
+    if (a) t->line = (pawl_line)get_int(a, k->row, 1);
+}
+
+static void read_family(reading *r, cursor k[3], pawl_record *t)
+{
+    int count = 0;
+    const answer *a = rows_of(&k[0], t->body.id, &count);
+    pawl_past_parent *all = a ? my_read_alloc(r, (size_t)count * sizeof *all) : NULL;
+    for (int i = k[0].row; all && i < k[0].row + count; i++)
+        all[t->parents_count++] = (pawl_past_parent){get_int(a, i, 1), (pawl_edge_state)get_int(a, i, 2)};
+    t->parents = all;
+    if ((a = rows_of(&k[1], t->body.id, &count))) t->batch = get_int(a, k[1].row, 1);
+    if ((a = rows_of(&k[2], t->body.id, &count))) t->if_failed = (pawl_if_failed)get_int(a, k[2].row, 1);
+}
+
+#define HANGING 7
+
 static void read_hanging(reading *r, pawl_dump *d)
 {
-    static const sql_name which[] = {SQL_dump_attempts, SQL_dump_logs, SQL_dump_changes};
+    static const sql_name which[HANGING] = {SQL_dump_attempts, SQL_dump_logs,    SQL_dump_changes, SQL_dump_lines,
+                                            SQL_dump_parents,  SQL_dump_members, SQL_dump_waits};
     pawl_id *ids = my_read_alloc(r, (size_t)d->count * sizeof *ids);
     if (!ids) return;
     for (int i = 0; d->tasks && i < d->count; i++) ids[i] = d->tasks[i].body.id;
     my_script(r->c);
-    for (int i = 0; i < 3; i++) my_add_ids(r->c, which[i], ids, d->count);
+    for (int i = 0; i < HANGING; i++) my_add_ids(r->c, which[i], ids, d->count);
     if (!r->failed && !my_send(r->c, CALL_READS)) r->failed = true;
-    cursor k[3] = {{r->c, which[0], 0, 0}, {r->c, which[1], 0, 0}, {r->c, which[2], 0, 0}};
+    cursor k[HANGING];
+    for (int i = 0; i < HANGING; i++) k[i] = (cursor){r->c, which[i], 0, 0};
     for (int i = 0; i < d->count && !r->failed && !r->no_memory; i++) {
         read_attempts(r, &k[0], &d->tasks[i]);
         read_logs(r, &k[1], &d->tasks[i]);
         read_changes(r, &k[2], &d->tasks[i]);
+        read_line(&k[3], &d->tasks[i]);
+        read_family(r, &k[4], &d->tasks[i]);
     }
 }
 
@@ -347,6 +372,40 @@ static void dump_budgets(reading *r, pawl_dump *d)
     d->more = rows == d->limit;
 }
 
+static void dump_bounds(reading *r, pawl_dump *d)
+{
+    my_script(r->c);
+    const answer *a = my_ask(r, SQL_dump_bounds) ? my_answer(r->c, SQL_dump_bounds) : NULL;
+    int rows = a ? a->rows : 0;
+    d->bounds = rows ? my_read_alloc(r, (size_t)rows * sizeof *d->bounds) : NULL;
+    for (int i = 0; d->bounds && i < rows; i++)
+        d->bounds[d->count++] = (pawl_past_bound){.scope = (pawl_scope)get_int(a, i, 0),
+                                                  .name = my_read_text(r, a, i, 1),
+                                                  .key = my_read_bytes(r, a, i, 2),
+                                                  .most = (int)get_int(a, i, 3),
+                                                  .ordered = get_int(a, i, 4) != 0};
+}
+
+/* They may be large. */
+static void dump_kept(reading *r, pawl_dump *d)
+{
+    int limit = d->limit < 100 ? d->limit : 100;
+    my_script(r->c);
+    my_put_int(r->c, d->after);
+    my_put_int(r->c, limit);
+    const answer *a = my_ask(r, SQL_dump_kept) ? my_answer(r->c, SQL_dump_kept) : NULL;
+    int rows = a ? a->rows : 0;
+    d->kept = rows ? my_read_alloc(r, (size_t)rows * sizeof *d->kept) : NULL;
+    for (int i = 0; d->kept && i < rows; i++)
+        d->kept[d->count++] = (pawl_past_kept){.id = d->next = get_int(a, i, 0),
+                                               .state = (pawl_state)get_int(a, i, 1),
+                                               .error = my_read_text(r, a, i, 2),
+                                               .result_type = my_read_text(r, a, i, 3),
+                                               .result_ref = my_read_text(r, a, i, 4),
+                                               .result = my_read_bytes(r, a, i, 5)};
+    d->more = rows == limit;
+}
+
 void my_dump_read(reading *r, pawl_dump *d)
 {
     switch (d->part) {
@@ -356,5 +415,9 @@ void my_dump_read(reading *r, pawl_dump *d)
     case PAWL_PART_SETTINGS: dump_settings(r, d); break;
     case PAWL_PART_LIMITS: dump_limits(r, d); break;
     case PAWL_PART_BUDGETS: dump_budgets(r, d); break;
+    case PAWL_PART_BOUNDS: dump_bounds(r, d); break;
+    case PAWL_PART_SCHEDULES: my_schedules_dump(r, d); break;
+    case PAWL_PART_BATCHES: my_batches_dump(r, d); break;
+    case PAWL_PART_KEPT: dump_kept(r, d); break;
     }
 }

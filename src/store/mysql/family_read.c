@@ -57,6 +57,21 @@ bool my_batches_read(reading *r, pawl_query *query)
     return query->kind == PAWL_QUERY_BATCHES || query->batches_count > 0;
 }
 
+void my_batches_dump(reading *r, pawl_dump *d)
+{
+    my_script(r->c);
+    my_put_int(r->c, d->after);
+    my_put_int(r->c, d->limit);
+    const answer *a = my_ask(r, SQL_dump_batches) ? my_answer(r->c, SQL_dump_batches) : NULL;
+    int rows = a ? a->rows : 0;
+    d->batches = rows ? my_read_alloc(r, (size_t)rows * sizeof *d->batches) : NULL;
+    for (int i = 0; d->batches && i < rows; i++) {
+        read_info(r, a, i, &d->batches[d->count]);
+        d->next = d->batches[d->count++].id;
+    }
+    d->more = rows == d->limit;
+}
+
 /* ---- relatives ------------------------------------------------------------------------------------------------------------- */
 
 enum { ID, STATE, IF_FAILED, NAME, CLOSED, ENDED, BATCH_STATE, TYPE, TASK_STATE, RESULT, RESULT_TYPE, RESULT_REF, ERROR };

@@ -87,10 +87,11 @@ static bool may_set(const conn *c, const pawl_gate *gate)
 /* Everything that a move brought. Nodes, numbers of ids and names stay: they do no harm. */
 static bool discard(conn *c)
 {
-    static const char *const tables[] = {
-        "body",     "live",          "done",       "failed", "attempt", "runlog",  "audit",  "key",       "queue",   "count",
-        "born",     "rollup",        "oplog",      "limit",  "budget",  "slotted", "spot",   "place",     "blocked", "shared",
-        "schedule", "schedule_body", "occurrence", "edge",   "wait",    "batch",   "member", "unsettled", "kept"};
+    static const char *const tables[] = {"body",          "live",       "done",  "failed", "attempt", "runlog", "audit",
+                                         "key",           "queue",      "count", "born",   "rollup",  "oplog",  "limit",
+                                         "budget",        "slotted",    "spot",  "place",  "blocked", "shared", "schedule",
+                                         "schedule_body", "occurrence", "edge",  "wait",   "batch",   "member", "unsettled",
+                                         "kept",          "bound",      "turn"};
     char name[32];
     bool good = true;
     c->patient = true;
@@ -102,7 +103,9 @@ static bool discard(conn *c)
         good = my_send(c, CALL_READS);
     }
     c->patient = false;
-    return good;
+    my_script(c);
+    my_add(c, SQL_limits_changed);
+    return good && my_send(c, CALL_READS);
 }
 
 static void put(conn *c, const pawl_gate *gate, int64_t now_us)

@@ -179,3 +179,104 @@ UPDATE @.pawl_drawn SET last = GREATEST(last, $1) WHERE one = 1;
 -- name: load_audit_cut
 INSERT INTO @.pawl_meta (name, value) VALUES ('audit_cut_us', $1)
 ON DUPLICATE KEY UPDATE value = GREATEST(CAST(value AS SIGNED), CAST(VALUES(value) AS SIGNED));
+
+-- ---- concurrency limits, and the lines of ordered keys: 2 whose turn it is, 1 who waits
+
+-- name: dump_bounds
+SELECT b.scope, n.text, IF(b.scope = 4 AND b.bound_key <> '', CAST((SELECT t.text FROM @.pawl_name t
+        WHERE t.id = CAST(b.bound_key AS SIGNED)) AS BINARY), b.bound_key), b.most, b.ordered
+FROM @.pawl_bound b JOIN @.pawl_name n ON n.id = b.name_id WHERE b.most > 0 ORDER BY b.scope, n.text, b.bound_key;
+
+-- name: dump_lines
+SELECT p.task_id, 2 FROM @.pawl_place p FORCE INDEX (pawl_place_task) WHERE p.task_id IN ($1) AND p.scope = 3
+UNION ALL
+SELECT k.task_id, 1 FROM @.pawl_blocked k FORCE INDEX (PRIMARY) WHERE k.task_id IN ($1) AND k.scope = 3 AND COALESCE(
+    (SELECT b.ordered FROM @.pawl_bound b WHERE b.scope = 3 AND b.name_id = k.name_id AND b.bound_key = k.spot_key AND b.most > 0),
+    (SELECT b.ordered FROM @.pawl_bound b WHERE b.scope = 3 AND b.name_id = k.name_id AND b.bound_key = '' AND b.most > 0), 0)
+ORDER BY 1, 2 DESC;
+
+-- name: load_bounds
+INSERT INTO @.pawl_bound (scope, name_id, bound_key, most, ordered, changed_us) VALUES $1
+ON DUPLICATE KEY UPDATE most = VALUES(most), ordered = VALUES(ordered), changed_us = VALUES(changed_us);
+
+-- name: load_spots
+INSERT IGNORE INTO @.pawl_spot (scope, name_id, spot_key) VALUES $1;
+
+-- name: load_places
+INSERT IGNORE INTO @.pawl_place (scope, name_id, spot_key, number, task_id) VALUES $1;
+
+-- Where nobody has the turn, the first in the line gets it, and is claimed like others.
+
+-- name: load_turns_taken
+INSERT INTO @.pawl_place (scope, name_id, spot_key, number, task_id)
+SELECT k.scope, k.name_id, k.spot_key, 1, MIN(k.task_id) FROM @.pawl_blocked k WHERE k.scope = 3 AND NOT EXISTS (
+    SELECT 1 FROM @.pawl_place p WHERE p.scope = k.scope AND p.name_id = k.name_id AND p.spot_key = k.spot_key)
+GROUP BY k.scope, k.name_id, k.spot_key;
+
+-- name: load_turns_ready
+UPDATE @.pawl_blocked k JOIN @.pawl_place p ON p.task_id = k.task_id AND p.scope = k.scope JOIN @.pawl_live v ON v.id = k.task_id
+SET v.ready = v.queue_id WHERE k.scope = 3;
+
+-- name: load_turns_told
+DELETE k FROM @.pawl_blocked k JOIN @.pawl_place p ON p.task_id = k.task_id AND p.scope = k.scope WHERE k.scope = 3;
+
+-- ---- families
+
+-- name: dump_parents
+SELECT child_id, parent_id, state FROM @.pawl_edge FORCE INDEX (pawl_edge_child) WHERE child_id IN ($1) ORDER BY child_id, parent_id;
+
+-- name: dump_members
+SELECT task_id, batch_id FROM @.pawl_member FORCE INDEX (PRIMARY) WHERE task_id IN ($1) ORDER BY task_id;
+
+-- name: dump_waits
+SELECT child_id, if_failed FROM @.pawl_wait FORCE INDEX (PRIMARY) WHERE child_id IN ($1) ORDER BY child_id;
+
+-- name: dump_batches
+SELECT id, name, within, created_us, closed_us, ended_us, state, cancel_asked, unfinished, succeeded, failed, cancelled
+FROM @.pawl_batch FORCE INDEX (PRIMARY) WHERE id > $1 ORDER BY id LIMIT $2;
+
+-- name: dump_kept
+SELECT id, state, error, result_type, result_ref, result FROM @.pawl_kept FORCE INDEX (PRIMARY) WHERE id > $1 ORDER BY id LIMIT $2;
+
+-- name: load_kin
+SELECT id, state FROM @.pawl_live WHERE id IN ($1) UNION ALL SELECT id, 3 FROM @.pawl_leased WHERE id IN ($1)
+UNION ALL SELECT id, state FROM @.pawl_done WHERE id IN ($1) UNION ALL SELECT id, state FROM @.pawl_failed WHERE id IN ($1)
+UNION ALL SELECT id, state FROM @.pawl_batch WHERE id IN ($1) UNION ALL SELECT id, state FROM @.pawl_kept WHERE id IN ($1);
+
+-- name: load_batches
+INSERT IGNORE INTO @.pawl_batch (id, name, within, created_us, closed_us, ended_us, state, cancel_asked, unfinished, succeeded, failed,
+                                 cancelled)
+VALUES $1;
+
+-- name: load_kept
+INSERT IGNORE INTO @.pawl_kept (id, state, error, result_type, result_ref, result) VALUES $1;
+
+-- ---- schedules
+
+-- name: dump_schedules
+SELECT s.id, s.name, (SELECT n.text FROM @.pawl_name n WHERE n.id = s.after_id), s.version, s.off, s.reason, s.anchor_us, s.next_us,
+    s.occurrence_us, s.last_us, s.look_us, s.watch, s.runs, s.fired, s.skipped, s.succeeded, s.failed, s.open, s.waiting, s.last_task,
+    s.created_us, s.changed_us
+FROM @.pawl_schedule s FORCE INDEX (PRIMARY) WHERE s.id > $1 ORDER BY s.id LIMIT $2;
+
+-- name: dump_occurrences
+SELECT occurrence, state, at_us, task_id, count, why, schedule_id FROM @.pawl_occurrence FORCE INDEX (pawl_occurrence_number)
+WHERE schedule_id = $1 ORDER BY number DESC;
+
+-- name: load_schedules_found
+SELECT id FROM @.pawl_schedule WHERE id IN ($1) FOR UPDATE;
+
+-- Of an open occurrence whose task is not to end here any more nobody would tell.
+
+-- name: load_occurrences_end
+UPDATE @.pawl_occurrence o LEFT JOIN @.pawl_live v ON v.id = o.task_id LEFT JOIN @.pawl_leased l ON l.id = o.task_id
+LEFT JOIN @.pawl_done d ON d.id = o.task_id LEFT JOIN @.pawl_failed f ON f.id = o.task_id
+SET o.state = CASE COALESCE(d.state, f.state, 6) WHEN 4 THEN $2 WHEN 5 THEN $3 ELSE $4 END, o.open_task = NULL
+WHERE o.schedule_id IN ($1) AND o.state = 2 AND v.id IS NULL AND l.id IS NULL;
+
+-- name: load_schedules_count
+UPDATE @.pawl_schedule s SET
+    open = (SELECT COUNT(*) FROM @.pawl_occurrence o WHERE o.schedule_id = s.id AND o.state = 2),
+    waiting = (SELECT COUNT(*) FROM @.pawl_occurrence o WHERE o.schedule_id = s.id AND o.state = 1),
+    settled = (SELECT COUNT(*) FROM @.pawl_occurrence o WHERE o.schedule_id = s.id AND o.state > 2)
+WHERE s.id IN ($1);

@@ -38,4 +38,7 @@ bool my_batches_read(reading *r, pawl_query *query); /* false: there is no such 
 void my_relatives_read(reading *r, pawl_relatives_query *f);
 bool my_schedules_read(reading *r, pawl_query *query); /* false: there is no such schedule */
 
+void my_schedules_dump(reading *r, pawl_dump *d); /* schedule_read.c */
+void my_batches_dump(reading *r, pawl_dump *d);   /* family_read.c */
+
 #endif

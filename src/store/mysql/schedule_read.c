@@ -165,3 +165,38 @@ bool my_schedules_read(reading *r, pawl_query *query)
     else list_read(r, query);
     return true;
 }
+
+/* ---- for another store --------------------------------------------------------------------------------------------------- */
+
+#define DUMP_MOST 100
+
+void my_schedules_dump(reading *r, pawl_dump *d)
+{
+    int limit = d->limit < DUMP_MOST ? d->limit : DUMP_MOST;
+    my_script(r->c);
+    my_put_int(r->c, d->after);
+    my_put_int(r->c, limit);
+    if (!my_ask(r, SQL_dump_schedules)) return;
+    const answer *a = my_answer(r->c, SQL_dump_schedules);
+    int count = a->rows;
+    const pawl_id *ids = heads(r, a, count, &d->schedules);
+    if (!ids || count == 0) return;
+    complete(r, d->schedules, ids, count, false);
+    my_script(r->c);
+    for (int i = 0; i < count; i++) {
+        my_put_int(r->c, ids[i]);
+        my_add(r->c, SQL_dump_occurrences);
+    }
+    if (r->failed || r->no_memory || !my_send(r->c, CALL_READS)) {
+        r->failed = true;
+        return;
+    }
+    EACH_ANSWER(o, r->c, SQL_dump_occurrences)
+    {
+        pawl_schedule_row *row = o->rows > 0 ? row_of(d->schedules, ids, count, get_int(o, 0, 6)) : NULL;
+        if (row) read_occurrences(r, o, row);
+    }
+    d->count = count;
+    d->next = ids[count - 1];
+    d->more = count == limit;
+}

@@ -162,6 +162,41 @@ static void read_changes(reading *r, pawl_dump *d)
     PQclear(a);
 }
 
+static void read_families(reading *r, pawl_dump *d)
+{
+    PGresult *a = ask_of(r, d, SQL_dump_parents);
+    for (int i = 0, row = 0; a && i < d->count; i++) {
+        pawl_record *t = &d->tasks[i];
+        int count = rows_of(a, &row, t->body.id);
+        pawl_past_parent *all = count ? pg_read_alloc(r, (size_t)count * sizeof *all) : NULL;
+        for (int k = 0; all && k < count; k++, row++)
+            all[t->parents_count++] = (pawl_past_parent){wire64(a, row, 1), (pawl_edge_state)wire16(a, row, 2)};
+        t->parents = all;
+    }
+    PQclear(a);
+    a = ask_of(r, d, SQL_dump_kin);
+    for (int i = 0, row = 0; a && i < d->count; i++) {
+        if (rows_of(a, &row, d->tasks[i].body.id) == 0) continue;
+        d->tasks[i].batch = wire64(a, row, 1);
+        d->tasks[i].if_failed = (pawl_if_failed)wire16(a, row, 2);
+    }
+    PQclear(a);
+}
+
+/* Only of tasks that may be in one. */
+static void read_lines(reading *r, pawl_dump *d)
+{
+    bool any = false;
+    for (int i = 0; i < d->count; i++) any = any || (d->tasks[i].state == PAWL_PENDING && d->tasks[i].body.rate_key.len > 0);
+    PGresult *a = any ? ask_of(r, d, SQL_dump_lines) : NULL;
+    for (int i = 0, row = 0; a && i < d->count; i++) {
+        int count = rows_of(a, &row, d->tasks[i].body.id);
+        if (count && d->tasks[i].state == PAWL_PENDING) d->tasks[i].line = (pawl_line)wire64(a, row, 1);
+        row += count;
+    }
+    PQclear(a);
+}
+
 /* ---- pages of tasks ------------------------------------------------------------------------------------------------------ */
 
 static bool find_range(reading *r, pawl_dump *d)
@@ -220,6 +255,8 @@ static void dump_tasks(reading *r, pawl_dump *d)
     read_attempts(r, d);
     read_logs(r, d);
     read_changes(r, d);
+    read_lines(r, d);
+    read_families(r, d);
 }
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------------ */
@@ -345,6 +382,43 @@ static void dump_budgets(reading *r, pawl_dump *d)
     PQclear(a);
 }
 
+static void dump_bounds(reading *r, pawl_dump *d)
+{
+    pg_params_begin(&r->c->params);
+    PGresult *a = pg_ask(r, SQL_dump_bounds);
+    int rows = a ? PQntuples(a) : 0;
+    d->bounds = rows ? pg_read_alloc(r, (size_t)rows * sizeof *d->bounds) : NULL;
+    for (int i = 0; d->bounds && i < rows; i++)
+        d->bounds[d->count++] = (pawl_past_bound){.scope = (pawl_scope)wire16(a, i, 0),
+                                                  .name = pg_read_text(r, a, i, 1),
+                                                  .key = pg_read_bytes(r, a, i, 2),
+                                                  .most = wire32(a, i, 3),
+                                                  .ordered = truth(a, i, 4)};
+    PQclear(a);
+}
+
+/* They may be large. */
+static void dump_kept(reading *r, pawl_dump *d)
+{
+    params *p = &r->c->params;
+    int limit = d->limit < 100 ? d->limit : 100;
+    pg_params_begin(p);
+    pg_param_int8(p, d->after);
+    pg_param_int8(p, limit);
+    PGresult *a = pg_ask(r, SQL_dump_kept);
+    int rows = a ? PQntuples(a) : 0;
+    d->kept = rows ? pg_read_alloc(r, (size_t)rows * sizeof *d->kept) : NULL;
+    for (int i = 0; d->kept && i < rows; i++)
+        d->kept[d->count++] = (pawl_past_kept){.id = d->next = wire64(a, i, 0),
+                                               .state = (pawl_state)wire16(a, i, 1),
+                                               .error = pg_read_text(r, a, i, 2),
+                                               .result_type = pg_read_text(r, a, i, 3),
+                                               .result_ref = pg_read_text(r, a, i, 4),
+                                               .result = pg_read_bytes(r, a, i, 5)};
+    d->more = rows == limit;
+    PQclear(a);
+}
+
 void pg_dump_read(reading *r, pawl_dump *d)
 {
     switch (d->part) {
@@ -354,5 +428,9 @@ void pg_dump_read(reading *r, pawl_dump *d)
     case PAWL_PART_SETTINGS: dump_settings(r, d); break;
     case PAWL_PART_LIMITS: dump_limits(r, d); break;
     case PAWL_PART_BUDGETS: dump_budgets(r, d); break;
+    case PAWL_PART_BOUNDS: dump_bounds(r, d); break;
+    case PAWL_PART_SCHEDULES: pg_schedules_dump(r, d); break;
+    case PAWL_PART_BATCHES: pg_batches_dump(r, d); break;
+    case PAWL_PART_KEPT: dump_kept(r, d); break;
     }
 }

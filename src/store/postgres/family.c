@@ -187,3 +187,22 @@ bool pg_batches_read(reading *r, pawl_query *query)
     PQclear(answer);
     return !one || rows > 0;
 }
+
+/* ---- for another store --------------------------------------------------------------------------------------------------- */
+
+void pg_batches_dump(reading *r, pawl_dump *d)
+{
+    params *p = &r->c->params;
+    pg_params_begin(p);
+    pg_param_int8(p, d->after);
+    pg_param_int8(p, d->limit);
+    PGresult *answer = pg_ask(r, SQL_dump_batches);
+    int rows = answer ? PQntuples(answer) : 0;
+    d->batches = rows ? pg_read_alloc(r, (size_t)rows * sizeof *d->batches) : NULL;
+    for (int i = 0; d->batches && i < rows; i++) {
+        d->batches[d->count] = batch_read(r, answer, i);
+        d->next = d->batches[d->count++].id;
+    }
+    d->more = rows == d->limit;
+    PQclear(answer);
+}

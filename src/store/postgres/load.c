@@ -24,6 +24,7 @@ typedef struct loading {
     int *task_nodes, *attempt_nodes, *change_nodes; /* their numbers in `nodes`, from 1; 0: none */
     int attempts, logs, changes;
     budget_row *budgets; /* settled */
+    int *places;         /* of each task in the caller's page, if some were left out; NULL: as they are */
 } loading;
 
 /* ---- what cannot be stored ----------------------------------------------------------------------------------------------- */
@@ -72,6 +73,7 @@ static int names_of(const pawl_dump *d, int i, const char **to)
     case PAWL_PART_SETTINGS: to[0] = d->queues[i].name; return 1;
     case PAWL_PART_LIMITS: to[0] = d->limits[i].type; return 1;
     case PAWL_PART_BUDGETS: to[0] = d->budgets[i].type; return 1;
+    case PAWL_PART_BOUNDS: to[0] = d->bounds[i].name; return 1;
     default: return 0;
     }
 }
@@ -304,6 +306,8 @@ static void put_tasks(loading *l, params *p, interned *n)
     put_states(l, p);
     put_ends(l, p);
     put_hanging(l, p);
+    SPARSE(OID_INT2, t->line && l->call->move, array_int2(p, t->line));
+    pg_put_families(p, l->d);
 }
 
 /* "<bucket> <count>;" */
@@ -392,6 +396,15 @@ static void put_budgets(loading *l, params *p, interned *n)
     EACH(budgets, OID_INT8, array_int8(p, l->budgets[i].epoch));
 }
 
+static void put_bounds(loading *l, params *p, interned *n)
+{
+    EACH(bounds, OID_INT2, array_int2(p, row->scope));
+    EACH(bounds, OID_INT4, array_int4(p, interned_id(n, row->name)));
+    EACH(bounds, OID_BYTEA, key(p, row->key));
+    EACH(bounds, OID_INT4, array_int4(p, row->most));
+    EACH(bounds, OID_BOOL, array_bool(p, row->ordered));
+}
+
 /* By the server's clock, as it is now. */
 static bool settle_budgets(loading *l)
 {
@@ -416,6 +429,10 @@ static sql_name put_page(loading *l, params *p, interned *n)
     case PAWL_PART_SETTINGS: put_settings(l, p, n); return SQL_load_settings;
     case PAWL_PART_LIMITS: put_limits(l, p, n); return SQL_load_limits;
     case PAWL_PART_BUDGETS: put_budgets(l, p, n); return SQL_load_budgets;
+    case PAWL_PART_BOUNDS: put_bounds(l, p, n); return SQL_load_bounds;
+    case PAWL_PART_SCHEDULES: pg_put_schedules(p, l->d); return SQL_load_schedules;
+    case PAWL_PART_BATCHES: pg_put_batches(p, l->d); return SQL_load_batches;
+    case PAWL_PART_KEPT: pg_put_kept(p, l->d); return SQL_load_kept;
     default: put_tasks(l, p, n); return SQL_load;
     }
 }
@@ -430,13 +447,15 @@ static PGresult *send_page(loading *l)
     return pg_conn_call(l->c, which, CALL_WRITES);
 }
 
+static int place(const loading *l, int i) { return l->places ? l->places[i] : i; }
+
 /* "{7,9}": those of the page get this result. */
 static void read_results(loading *l, const char *ids, pawl_loaded result)
 {
     while (ids && *ids && *ids != '}') {
         pawl_id id = strtoll(ids + 1, NULL, 10);
         for (int i = 0; i < l->d->count; i++)
-            if (l->d->tasks[i].body.id == id) l->call->results[i] = result;
+            if (l->d->tasks[i].body.id == id) l->call->results[place(l, i)] = result;
         ids += 1 + strcspn(ids + 1, ",}");
     }
 }
@@ -446,7 +465,7 @@ static void read_answer(loading *l, const PGresult *r)
     bool tasks = l->d->part == PAWL_PART_TASKS;
     l->call->stale = tasks ? pg_get_truth(r, 0, 0) : !pg_get_truth(r, 0, 0);
     if (l->call->stale || !tasks || !l->call->results) return;
-    for (int i = 0; i < l->d->count; i++) l->call->results[i] = PAWL_LOADED_NEW;
+    for (int i = 0; i < l->d->count; i++) l->call->results[place(l, i)] = PAWL_LOADED_NEW;
     read_results(l, pg_get_text(r, 0, 1), PAWL_LOADED_BEFORE);
     read_results(l, pg_get_text(r, 0, 2), PAWL_LOADED_TAKEN);
     read_results(l, pg_get_text(r, 0, 3), PAWL_LOADED_KEY);
@@ -465,6 +484,77 @@ static pawl_status load(loading *l, pawl_error *err)
     return PAWL_OK;
 }
 
+/* ---- an import: whom a task waits for ------------------------------------------------------------------------------------ */
+
+static bool waits(const pawl_record *t, int k) { return t->state == PAWL_WAITING && t->parents[k].state != PAWL_EDGE_TOLD; }
+
+static bool is_among(const pawl_id *ids, int count, pawl_id id)
+{
+    for (int i = 0; i < count; i++)
+        if (ids[i] == id) return true;
+    return false;
+}
+
+/* Parents that are stored; -1: that could not be asked. */
+static int ask_parents(loading *l, pawl_id **found)
+{
+    params *p = &l->c->params;
+    int count = 0;
+    pg_params_begin(p);
+    pg_array_begin(p, OID_INT8);
+    for (int i = 0; i < l->d->count; i++)
+        for (int k = 0; k < l->d->tasks[i].parents_count; k++)
+            if (waits(&l->d->tasks[i], k)) array_int8(p, l->d->tasks[i].parents[k].id);
+    pg_array_end(p);
+    PGresult *r = pg_conn_call(l->c, SQL_load_found, CALL_READS);
+    if (!r) return -1;
+    *found = pawl_arena_alloc(l->arena, (size_t)(PQntuples(r) + l->d->count + 1) * sizeof **found);
+    for (; *found && count < PQntuples(r); count++) (*found)[count] = pg_get_int(r, count, 0);
+    if (!*found) pg_conn_no_memory(l->c);
+    PQclear(r);
+    return *found ? count : -1;
+}
+
+static bool is_orphan(const pawl_record *t, const pawl_id *found, int count)
+{
+    for (int k = 0; k < t->parents_count; k++)
+        if (waits(t, k) && !is_among(found, count, t->parents[k].id)) return true;
+    return false;
+}
+
+/* Who waits for one that is neither stored nor comes before it is left out of the page. */
+static bool leave_out_orphans(loading *l)
+{
+    bool any = false;
+    pawl_id *found = NULL;
+    for (int i = 0; l->d->part == PAWL_PART_TASKS && !l->call->move && i < l->d->count; i++)
+        any = any || (l->d->tasks[i].state == PAWL_WAITING && l->d->tasks[i].parents_count > 0);
+    if (!any) return true;
+    int known = ask_parents(l, &found);
+    if (known < 0) return false;
+    pawl_dump *page = pawl_arena_alloc(l->arena, sizeof *page);
+    pawl_record *tasks = pawl_arena_alloc(l->arena, (size_t)l->d->count * sizeof *tasks);
+    l->places = pawl_arena_alloc(l->arena, (size_t)l->d->count * sizeof *l->places);
+    if (!page || !tasks || !l->places) {
+        pg_conn_no_memory(l->c);
+        return false;
+    }
+    *page = *l->d;
+    page->tasks = tasks;
+    page->count = 0;
+    for (int i = 0; i < l->d->count; i++) {
+        if (is_orphan(&l->d->tasks[i], found, known)) {
+            if (l->call->results) l->call->results[i] = PAWL_LOADED_ORPHAN;
+            continue;
+        }
+        found[known++] = l->d->tasks[i].body.id;
+        l->places[page->count] = i;
+        tasks[page->count++] = l->d->tasks[i];
+    }
+    l->d = page;
+    return true;
+}
+
 static bool prepare(loading *l)
 {
     if (l->d->part == PAWL_PART_TASKS) return number_nodes(l);
@@ -478,10 +568,11 @@ pawl_status pg_load(pawl_store *store, pawl_load *call, pawl_arena *arena, pawl_
     pg_store *s = store_of(store);
     loading l = {.s = s, .call = call, .d = call->page, .arena = arena};
     pawl_status status = check(&l, err);
-    if (!status && !prepare(&l)) status = no_memory(&l, err);
     if (status) return status;
     l.c = pg_store_take(s, WRITER);
-    status = load(&l, err);
+    if (!leave_out_orphans(&l)) status = pg_conn_fail(l.c, what, err);
+    else if (!prepare(&l)) status = no_memory(&l, err);
+    else status = load(&l, err);
     pg_store_give(s, l.c);
     return status;
 }

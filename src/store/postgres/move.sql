@@ -71,7 +71,8 @@ SELECT b.id, n.text, b.key, b.tat_us, b.tat_part, b.permits, b.period_us, b.burs
 FROM @.pawl_budget b JOIN @.pawl_name n ON n.id = b.type_id WHERE b.id > $1 ORDER BY b.id LIMIT $2;
 
 -- name: load
-SELECT stale, present::text, taken::text, held::text FROM @.pawl_load(
+SELECT stale, present::text, taken::text, held::text, @.pawl_load_lines(stale, present || taken || held, $7, $79),
+    @.pawl_load_families(stale, present || taken || held, $3 IS NULL, $80, $81, $82, $83, $84, $85, $86, $87) FROM @.pawl_load(
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28,
     $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45, $46, $47, $48, $49, $50, $51, $52, $53, $54,
     $55, $56, $57, $58, $59, $60, $61, $62, $63, $64, $65, $66, $67, $68, $69, $70, $71, $72, $73, $74, $75, $76, $77, $78);
@@ -93,3 +94,48 @@ SELECT coalesce(($1::int8[])[1], @.pawl_now());
 
 -- name: load_budgets
 SELECT @.pawl_load_budgets($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
+
+-- name: dump_lines
+SELECT task_id, line FROM @.pawl_dump_lines($1::int8[]);
+
+-- name: dump_bounds
+SELECT b.scope, n.text, CASE WHEN b.scope = 4 AND b.key <> '' THEN convert_to((SELECT t.text FROM @.pawl_name t
+        WHERE t.id = convert_from(b.key, 'UTF8')::int4), 'UTF8') ELSE b.key END, b.most, b.ordered
+FROM @.pawl_bound b JOIN @.pawl_name n ON n.id = b.name_id WHERE b.most > 0 ORDER BY b.scope, n.text, b.key;
+
+-- name: load_bounds
+SELECT @.pawl_load_bounds($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+
+-- name: dump_parents
+SELECT child_id, parent_id, state FROM @.pawl_edge WHERE child_id = ANY ($1::int8[]) AND (SELECT families FROM @.pawl_gate) > 0
+ORDER BY child_id, parent_id;
+
+-- name: dump_kin
+SELECT u.id, m.batch_id, w.if_failed FROM unnest($1::int8[]) u (id) LEFT JOIN @.pawl_member m ON m.task_id = u.id
+LEFT JOIN @.pawl_wait w ON w.child_id = u.id
+WHERE (SELECT families FROM @.pawl_gate) > 0 AND (m.task_id IS NOT NULL OR w.child_id IS NOT NULL) ORDER BY u.id;
+
+-- name: dump_batches
+SELECT * FROM @.pawl_batch_whole WHERE id > $1::int8 ORDER BY id LIMIT $2::int8;
+
+-- name: dump_kept
+SELECT id, state, error, result_type, result_ref, result FROM @.pawl_kept WHERE id > $1::int8 ORDER BY id LIMIT $2::int8;
+
+-- name: dump_schedules
+SELECT w.*, d.payload FROM @.pawl_schedule_whole w JOIN @.pawl_schedule d ON d.id = w.id WHERE w.id > $1::int8 ORDER BY w.id LIMIT $2::int8;
+
+-- name: dump_occurrences
+SELECT schedule_id, occurrence, state::int8, at_us, task_id, count, why FROM @.pawl_occurrence WHERE schedule_id = ANY ($1::int8[])
+ORDER BY schedule_id, number DESC;
+
+-- name: load_found
+SELECT id FROM @.pawl_load_found($1::int8[]);
+
+-- name: load_batches
+SELECT @.pawl_load_batches($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17);
+
+-- name: load_kept
+SELECT @.pawl_load_kept($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
+
+-- name: load_schedules
+SELECT @.pawl_load_schedules($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19);

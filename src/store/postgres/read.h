@@ -40,4 +40,7 @@ bool pg_batches_read(reading *r, pawl_query *query);         /* the same; false:
 void pg_gate_read(reading *r, pawl_query *query);            /* gate.c */
 void pg_dump_read(reading *r, pawl_dump *dump);              /* dump.c */
 
+void pg_schedules_dump(reading *r, pawl_dump *d); /* schedule.c */
+void pg_batches_dump(reading *r, pawl_dump *d);   /* family.c */
+
 #endif

@@ -266,3 +266,32 @@ bool pg_schedules_read(reading *r, pawl_query *query)
     if (!query->due->now_us) query->due->now_us = query->now_us;
     return true;
 }
+
+/* ---- for another store --------------------------------------------------------------------------------------------------- */
+
+#define DUMP_MOST 100
+
+void pg_schedules_dump(reading *r, pawl_dump *d)
+{
+    params *p = &r->c->params;
+    int limit = d->limit < DUMP_MOST ? d->limit : DUMP_MOST;
+    int64_t *ids = pg_read_alloc(r, ((size_t)limit + 1) * sizeof *ids);
+    d->schedules = pg_read_alloc(r, ((size_t)limit + 1) * sizeof *d->schedules);
+    if (!ids || !d->schedules) return;
+    pg_params_begin(p);
+    pg_param_int8(p, d->after);
+    pg_param_int8(p, limit);
+    PGresult *answer = pg_ask(r, SQL_dump_schedules);
+    for (int i = 0; answer && i < PQntuples(answer); i++) {
+        d->next = ids[d->count] = wire64(answer, i, ID);
+        d->schedules[d->count++] = row_read(r, answer, i);
+    }
+    PQclear(answer);
+    d->more = d->count == limit;
+    if (d->count == 0) return;
+    pg_params_begin(p);
+    pg_array_begin(p, OID_INT8);
+    for (int i = 0; i < d->count; i++) array_int8(p, ids[i]);
+    pg_array_end(p);
+    occurrences_read(r, SQL_dump_occurrences, ids, d->schedules, d->count);
+}

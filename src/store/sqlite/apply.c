@@ -55,8 +55,8 @@ static void forget_answers(pawl_op *op)
 static bool comes_or_goes(pawl_op_kind kind)
 {
     return kind == PAWL_OP_INSERT || kind == PAWL_OP_CANCEL || kind == PAWL_OP_RETRY || kind == PAWL_OP_ACK ||
-           kind == PAWL_OP_QUEUE || kind == PAWL_OP_LIMIT || kind == PAWL_OP_SCHEDULE || kind == PAWL_OP_STEP ||
-           kind == PAWL_OP_BATCH;
+           kind == PAWL_OP_QUEUE || kind == PAWL_OP_LIMIT || kind == PAWL_OP_BOUND || kind == PAWL_OP_SCHEDULE ||
+           kind == PAWL_OP_STEP || kind == PAWL_OP_BATCH;
 }
 
 void apply_op(tx *t, pawl_op *op)

@@ -1,6 +1,6 @@
 /* dump: whole tasks, page by page of their ids, and the rest that a store holds. A page is one snapshot. */
 #include "base/alloc.h"
-#include "store/sqlite/read.h"
+#include "store/sqlite/place.h"
 #include <string.h>
 
 static const char json_type[] = "application/json";
@@ -14,6 +14,7 @@ typedef struct dumping {
     int64_t node_ids[8];       /* the nodes asked for last, */
     const char *node_names[8]; /* whose names are in the arena */
     unsigned nodes;
+    bool related, bounded; /* there are families; concurrency limits */
 } dumping;
 
 /* ---- texts --------------------------------------------------------------------------------------------------------------- */
@@ -248,6 +249,8 @@ static void read_task(dumping *p, query *q, pawl_id id, pawl_state state)
     add_log(p, p->last_log, t->runs); /* they are in the order of the attempts */
     read_changes(p);
     read_key(p);
+    if (p->related) family_dump(p->r, t);
+    if (p->bounded && state == PAWL_PENDING) t->line = places_dump_line(p->r, id);
     p->bytes += 256;
 }
 
@@ -282,6 +285,8 @@ static bool wanted(const pawl_dump *d, const place *at)
 static void dump_tasks(dumping *p)
 {
     pawl_dump *d = p->d;
+    p->related = d->states && family_related(p->r->c);
+    p->bounded = d->states && places_any(p->r->c);
     query q = query_on(p->r->c, SQL_dump_tasks);
     put_int(&q, d->after);
     put_int(&q, d->limit);
@@ -417,5 +422,9 @@ void dump_read(reading *r, pawl_dump *d)
     case PAWL_PART_SETTINGS: dump_settings(&p); break;
     case PAWL_PART_LIMITS: quota_dump_limits(r, d); break;
     case PAWL_PART_BUDGETS: quota_dump_budgets(r, d); break;
+    case PAWL_PART_BOUNDS: places_dump_bounds(r, d); break;
+    case PAWL_PART_SCHEDULES: schedules_dump(r, d); break;
+    case PAWL_PART_BATCHES: family_dump_batches(r, d); break;
+    case PAWL_PART_KEPT: family_dump_kept(r, d); break;
     }
 }

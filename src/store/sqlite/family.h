@@ -11,7 +11,7 @@
 
 #include "store/sqlite/inner.h"
 
-enum { EDGE_UNTOLD, EDGE_TOLD, EDGE_HELD };
+enum { EDGE_UNTOLD = PAWL_EDGE_UNTOLD, EDGE_TOLD = PAWL_EDGE_TOLD, EDGE_HELD = PAWL_EDGE_HELD };
 typedef enum untold { UNTOLD_DRAINED, UNTOLD_END, UNTOLD_CANCEL, UNTOLD_RETRIED } untold;
 
 typedef struct batch_row {
@@ -44,6 +44,12 @@ void batch_member_ended(tx *t, pawl_id member, pawl_state to);
 void batch_drained(tx *t, pawl_id id); /* ends it, if it is closed and nothing of it is unfinished */
 void batch_cancel(tx *t, pawl_id id);
 int batch_sweep(tx *t, const pawl_sweep *call, int most);
+
+/* family_past.c */
+bool family_here(tx *t, const pawl_record *r); /* whom it waits for is stored, or what is kept of it */
+void family_load(tx *t, const pawl_record *r, bool move);
+void family_load_batches(tx *t, const pawl_dump *d);
+void family_load_kept(tx *t, const pawl_dump *d);
 
 /* settle.c */
 void settle(tx *t, int limit, int *settled);

@@ -70,9 +70,11 @@ static bool may_set(tx *t, const pawl_gate *gate, int *mode, char move[200])
 /* Everything that a move brought. Nodes, numbers of ids and names stay: they do no harm. */
 static void discard(conn *c)
 {
-    static const char *const tables[] = {"body",   "live",  "leased", "cancel", "done",      "failed", "attempt",
-                                         "runlog", "audit", "key",    "queue",  "born_hour", "seen",   "done_slot",
-                                         "rollup", "oplog", "limit",  "budget", "slotted"};
+    static const char *const tables[] = {"body",   "live",   "leased",    "cancel",        "done",       "failed", "attempt",
+                                         "runlog", "audit",  "key",       "queue",         "born_hour",  "seen",   "done_slot",
+                                         "rollup", "oplog",  "limit",     "budget",        "slotted",    "bound",  "spot",
+                                         "place",  "turn",   "schedule",  "schedule_body", "occurrence", "edge",   "wait",
+                                         "batch",  "member", "unsettled", "kept"};
     char sql[64];
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         snprintf(sql, sizeof sql, "DELETE FROM pawl_%s", tables[i]);
@@ -110,6 +112,6 @@ pawl_status sqlite_set_gate(pawl_store *store, const pawl_gate *gate, pawl_error
     }
     if (gate->discard && mode == PAWL_GATE_ARRIVING) discard(t.c);
     put(&t, gate);
-    s->gate = -1;
+    s->gate = s->bounded = -1;
     return t.c->rc ? tx_abort(&t, what, err) : tx_commit(&t, what, true, err);
 }

@@ -195,6 +195,8 @@ void quota_flush(tx *t);                                               /* writes
 void quota_forget(tx *t);
 void quota_load_limits(tx *t, const pawl_dump *d); /* quota_past.c */
 void quota_load_budgets(tx *t, const pawl_dump *d);
+void schedule_remove(tx *t, int64_t id);                      /* with all that is known of it */
+void schedules_load(tx *t, const pawl_dump *d, bool replace); /* schedule_past.c; else those that are there stay */
 void apply_bound(tx *t, pawl_op *op);
 void places_flush(tx *t); /* offers what is free; part of tx_flush */
 void places_forget(tx *t);

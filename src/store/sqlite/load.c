@@ -6,7 +6,8 @@
 #include "base/error.h"
 #include "base/idgen.h"
 #include "core/task.h"
-#include "store/sqlite/inner.h"
+#include "store/sqlite/family.h"
+#include "store/sqlite/place.h"
 #include <string.h>
 
 static const char what[] = "load tasks into";
@@ -250,6 +251,7 @@ static void put_live(loading *p, const pawl_record *r, task_row *row)
     row->interruptions = r->interruptions;
     row->rescues = r->rescues;
     row->strikes = r->strikes;
+    if (r->line && p->call->move && p->t->bounded) places_rejoin(p->t, row, r->body.rate_key, r->line == PAWL_LINE_HOLDS);
     live_put(p->t, row);
 }
 
@@ -278,6 +280,7 @@ static void create(loading *p, const pawl_record *r, int64_t tenant_id)
     put_attempts(p, r);
     put_changes(p, r);
     take_key(p, r, tenant_id);
+    if (r->parents_count || r->batch) family_load(t, r, p->call->move != NULL);
     note_place(p, r, &row, tenant_id);
     note_retry(p, b->retry_of, b->id);
 }
@@ -319,6 +322,7 @@ static pawl_loaded load_task(loading *p, const pawl_record *r)
     int64_t created_us = found ? get_int(&q) : 0, type_id = found ? get_int(&q) : 0, queue_id = found ? get_int(&q) : 0;
     query_end(&q);
     if (!found && key_is_live(p, r)) return PAWL_LOADED_KEY;
+    if (!found && !p->call->move && r->state == PAWL_WAITING && !family_here(t, r)) return PAWL_LOADED_ORPHAN;
     if (!found) {
         create(p, r, tenant_of(t, &r->body));
         return PAWL_LOADED_NEW;
@@ -425,6 +429,10 @@ static void load_page(loading *p)
     case PAWL_PART_SETTINGS: load_settings(p, d); break;
     case PAWL_PART_LIMITS: quota_load_limits(p->t, d); break;
     case PAWL_PART_BUDGETS: quota_load_budgets(p->t, d); break;
+    case PAWL_PART_BOUNDS: places_load_bounds(p->t, d); break;
+    case PAWL_PART_SCHEDULES: schedules_load(p->t, d, p->call->move != NULL); break;
+    case PAWL_PART_BATCHES: family_load_batches(p->t, d); break;
+    case PAWL_PART_KEPT: family_load_kept(p->t, d); break;
     }
 }
 

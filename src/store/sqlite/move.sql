@@ -106,3 +106,53 @@ VALUES (?1, ?2, 0, '', '', 0, 0, ?3, -1, ?3);
 
 -- name: load_minute
 INSERT OR REPLACE INTO pawl_rollup (minute, queue_id, type_id, outcome, count, wait, run) VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- Families, in both directions.
+
+-- name: dump_parents
+SELECT parent_id, state FROM pawl_edge INDEXED BY pawl_edge_child WHERE child_id = ? ORDER BY parent_id;
+
+-- name: dump_batches
+SELECT id, name, within, created_us, closed_us, ended_us, state, cancel_asked, unfinished, succeeded, failed, cancelled
+FROM pawl_batch WHERE id > ? ORDER BY id LIMIT ?;
+
+-- name: dump_kept
+SELECT id, state, error, result_type, result_ref, result FROM pawl_kept WHERE id > ? ORDER BY id LIMIT ?;
+
+-- name: load_batch
+INSERT OR IGNORE INTO pawl_batch (id, name, within, created_us, closed_us, ended_us, state, cancel_asked, unfinished, succeeded, failed,
+                                  cancelled)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: load_kept
+INSERT OR IGNORE INTO pawl_kept (id, state, error, result_type, result_ref, result) VALUES (?, ?, ?, ?, ?, ?);
+
+-- Concurrency limits. 2: the turn of a pending task is now, 1: it waits for its turn.
+
+-- name: dump_line
+SELECT CASE
+    WHEN EXISTS (SELECT 1 FROM pawl_place p INDEXED BY pawl_place_task JOIN pawl_spot s ON s.id = p.spot_id
+                 WHERE p.task_id = ?1 AND s.scope = 3) THEN 2
+    WHEN EXISTS (SELECT 1 FROM pawl_live v JOIN pawl_spot s ON s.id = v.blocked WHERE v.id = ?1 AND s.scope = 3 AND coalesce(
+        (SELECT b.ordered FROM pawl_bound b WHERE b.scope = 3 AND b.name_id = s.name_id AND b.key = s.key AND b.most > 0),
+        (SELECT b.ordered FROM pawl_bound b WHERE b.scope = 3 AND b.name_id = s.name_id AND b.key = x'' AND b.most > 0), 0)) THEN 1
+    ELSE 0 END;
+
+-- name: dump_bounds
+SELECT b.scope, n.text, b.key, b.most, b.ordered FROM pawl_bound b JOIN pawl_name n ON n.id = b.name_id WHERE b.most > 0
+ORDER BY b.scope, n.text, b.key;
+
+-- Schedules.
+
+-- name: dump_schedules
+SELECT s.id, name, after, version, off, reason, anchor_us, next_us, occurrence_us, last_us, look_us, watch, runs, fired, skipped,
+    succeeded, failed, open, waiting, last_task, created_us, changed_us, spec, payload
+FROM pawl_schedule s JOIN pawl_schedule_body b ON b.schedule_id = s.id WHERE s.id > ? ORDER BY s.id LIMIT ?;
+
+-- name: dump_occurrences
+SELECT occurrence, state, at_us, task_id, count, why FROM pawl_occurrence WHERE schedule_id = ? ORDER BY number DESC;
+
+-- name: load_schedule
+INSERT INTO pawl_schedule (name, after, version, off, reason, anchor_us, next_us, occurrence_us, last_us, look_us, watch, runs, fired,
+                           skipped, succeeded, failed, open, waiting, settled, number, last_task, created_us, changed_us)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);

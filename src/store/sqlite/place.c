@@ -72,25 +72,30 @@ int bound_most(conn *c, pawl_scope scope, int64_t name_id, pawl_bytes key, bool 
     return most;
 }
 
+void bound_put(tx *t, pawl_scope scope, int64_t name_id, pawl_bytes key, int most, bool ordered)
+{
+    query q = query_on(t->c, SQL_bound_put);
+    put_int(&q, scope);
+    put_int(&q, name_id);
+    put_key(&q, key);
+    put_int(&q, most);
+    put_int(&q, ordered);
+    put_int(&q, t->now_us);
+    query_run(&q);
+    t->bounded = true;
+    t->s->bounded = 1;
+}
+
 bool bound_write(tx *t, pawl_op *op, int64_t name_id, pawl_bytes key)
 {
     bool ordered = false;
     int most = op->u.bound.most > 0 ? op->u.bound.most : 0, old = bound_most(t->c, op->u.bound.scope, name_id, key, &ordered);
     op->result = PAWL_OP_EXISTING;
     if (old == most && (most == 0 || ordered == op->u.bound.ordered)) return false;
-    query q = query_on(t->c, SQL_bound_put);
-    put_int(&q, op->u.bound.scope);
-    put_int(&q, name_id);
-    put_key(&q, key);
-    put_int(&q, most);
-    put_int(&q, most > 0 && op->u.bound.ordered);
-    put_int(&q, t->now_us);
-    query_run(&q);
+    bound_put(t, op->u.bound.scope, name_id, key, most, most > 0 && op->u.bound.ordered);
     meta_put(t->c, "limits_version", meta_int(t->c, "limits_version", 0) + 1);
     oplog_put(t, op->by, "limit", 0, op->u.bound.name);
     op->result = old > 0 ? PAWL_OP_UPDATED : PAWL_OP_DONE;
-    t->bounded = true;
-    t->s->bounded = 1;
     places_forget(t);
     return true;
 }
@@ -469,13 +474,13 @@ void places_flush(tx *t)
     places_forget(t);
 }
 
-/* What a change of a bound in pages left, if whoever turned the pages is gone. */
-void places_sweep(tx *t)
+/* Touches the next ones; where to go on, 0: these were the last. */
+static int64_t touch_some(tx *t, int64_t after)
 {
     int64_t ids[WALK];
     int count = 0;
     query q = query_on(t->c, SQL_spot_walk);
-    put_int(&q, t->s->spot_walk);
+    put_int(&q, after);
     put_int(&q, WALK);
     while (count < WALK && query_row(&q)) ids[count++] = get_int(&q);
     query_end(&q);
@@ -483,7 +488,31 @@ void places_sweep(tx *t)
         spot *s = spot_by_id(t, ids[i]);
         if (s) s->touched = true;
     }
-    t->s->spot_walk = count < WALK ? 0 : ids[count - 1];
+    return count < WALK ? 0 : ids[count - 1];
+}
+
+/* What a change of a bound in pages left, if whoever turned the pages is gone. */
+void places_sweep(tx *t) { t->s->spot_walk = touch_some(t, t->s->spot_walk); }
+
+void places_offer_all(tx *t)
+{
+    int64_t after = 0;
+    do {
+        after = touch_some(t, after);
+        places_offer(t);
+        places_forget(t);
+    } while (after && !t->c->rc);
+}
+
+/* ---- from another store -------------------------------------------------------------------------------------------------- */
+
+void places_rejoin(tx *t, task_row *row, pawl_bytes rate_key, bool holds)
+{
+    char room[LIMIT_KEY_ROOM];
+    spot *s = spot_of(t, PAWL_SCOPE_KEYS, row->type_id, limit_key(rate_key, room));
+    if (!s || !spot_store(t, s)) return;
+    if (holds) take(t, row->id, s);
+    else row->blocked = s->id;
 }
 
 /* ---- BOUND --------------------------------------------------------------------------------------------------------------- */

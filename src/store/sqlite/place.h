@@ -17,6 +17,14 @@ void places_end(tx *t, const task_row *row);      /* it has ended */
 int places_offer(tx *t);                          /* at the spots touched so far; how many were unblocked */
 void places_sweep(tx *t);
 bool places_read(reading *r, pawl_query *query); /* false: the cursor is none */
+void places_rejoin(tx *t, task_row *row, pawl_bytes rate_key,
+                   bool holds); /* a task of another store was in the line of its key */
+void places_offer_all(tx *t);   /* at all spots */
+
+/* place_past.c */
+pawl_line places_dump_line(reading *r, pawl_id id);
+void places_dump_bounds(reading *r, pawl_dump *d);
+void places_load_bounds(tx *t, const pawl_dump *d);
 
 /* turn.c */
 typedef struct turn {
@@ -34,5 +42,7 @@ void turns_bound(tx *t, pawl_op *op);
 /* A row of pawl_bound; 0: none in force. */
 int bound_most(conn *c, pawl_scope scope, int64_t name_id, pawl_bytes key, bool *ordered);
 bool bound_write(tx *t, pawl_op *op, int64_t name_id, pawl_bytes key); /* false: it is the one that is stored */
+void bound_put(tx *t, pawl_scope scope, int64_t name_id, pawl_bytes key, int most, bool ordered);
+pawl_bytes tenant_key(int64_t tenant_id, char room[24]); /* how the bounds of TENANTS name one */
 
 #endif

@@ -36,5 +36,12 @@ void gate_read(reading *r, pawl_query *query);    /* gate.c */
 void dump_read(reading *r, pawl_dump *dump);      /* dump.c */
 void quota_dump_limits(reading *r, pawl_dump *d); /* quota_past.c */
 void quota_dump_budgets(reading *r, pawl_dump *d);
+void schedules_dump(reading *r, pawl_dump *d); /* schedule_past.c */
+int64_t schedule_row_read(reading *r, query *q,
+                          pawl_schedule_row *out); /* schedule.c: a row, but for its occurrences; its number */
+bool family_related(conn *c);                      /* family_past.c: there are, or were, families */
+void family_dump(reading *r, pawl_record *t);
+void family_dump_batches(reading *r, pawl_dump *d);
+void family_dump_kept(reading *r, pawl_dump *d);
 
 #endif

@@ -225,7 +225,7 @@ static int64_t store_row(tx *t, const pawl_schedule_row *from, const row *old)
     return old->id ? old->id : stored ? sqlite3_last_insert_rowid(t->c->db) : 0;
 }
 
-static void drop(tx *t, int64_t id)
+void schedule_remove(tx *t, int64_t id)
 {
     run_with_id(t, SQL_occurrence_drop, id);
     run_with_id(t, SQL_schedule_body_drop, id);
@@ -245,7 +245,7 @@ void apply_schedule(tx *t, pawl_op *op)
     oplog_put(t, op->by, dropped ? "remove schedule" : "put schedule", 0, from->name);
     t->schedules = true;
     if (dropped) {
-        drop(t, old.id);
+        schedule_remove(t, old.id);
         return;
     }
     int64_t id = store_row(t, from, &old);
@@ -337,7 +337,7 @@ int64_t schedule_due(tx *t)
 
 /* ---- looking ------------------------------------------------------------------------------------------------------------- */
 
-static int64_t read_row(reading *r, query *q, pawl_schedule_row *out)
+int64_t schedule_row_read(reading *r, query *q, pawl_schedule_row *out)
 {
     int64_t id = get_int(q);
     out->name = read_text(r, get_text(q));
@@ -401,7 +401,7 @@ static void due_read(reading *r, pawl_due *due)
         else due->more = due->count == due->limit || (due->count > 0 && bytes >= due->bytes);
         if (due->next_us || due->more) break;
         pawl_schedule_row *row = &due->rows[due->count++];
-        int64_t id = read_row(r, &q, row);
+        int64_t id = schedule_row_read(r, &q, row);
         bytes += row->payload.len;
         if (row->waiting > 0) read_occurrences(r, SQL_occurrences_waiting, id, 100, row);
     }
@@ -426,7 +426,7 @@ static void list_schedules(reading *r, pawl_query *query_)
     while (!r->no_memory && !query_->schedules_more && query_row(&q)) {
         pawl_schedule_row *row = &query_->schedules[query_->schedules_count];
         memset(row, 0, sizeof *row);
-        read_row(r, &q, row);
+        schedule_row_read(r, &q, row);
         q.column = 0;
         if (r->no_memory || strncmp(row->name, prefix, strlen(prefix)) != 0) break;
         if (!wanted(f, row)) continue;
@@ -443,7 +443,7 @@ static bool one_schedule(reading *r, pawl_query *query_)
     query q = query_on(r->c, SQL_schedules_list);
     put_text(&q, query_->name);
     bool found = query_row(&q);
-    int64_t id = found ? read_row(r, &q, query_->schedules) : 0;
+    int64_t id = found ? schedule_row_read(r, &q, query_->schedules) : 0;
     query_end(&q);
     if (!found || r->no_memory || strcmp(query_->schedules->name, query_->name) != 0) return r->no_memory;
     read_occurrences(r, SQL_occurrences_list, id, TRIM_AT + query_->schedules->open + query_->schedules->waiting,

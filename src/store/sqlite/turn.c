@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pawl_bytes tenant_key(int64_t tenant_id, char room[24])
+pawl_bytes tenant_key(int64_t tenant_id, char room[24])
 {
     int n = snprintf(room, 24, "%lld", (long long)tenant_id);
     return (pawl_bytes){room, (size_t)n};

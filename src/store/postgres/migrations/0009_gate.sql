@@ -37,6 +37,10 @@ BEGIN
     DELETE FROM pawl_place;
     DELETE FROM pawl_blocked;
     DELETE FROM pawl_shared;
+    DELETE FROM pawl_freed;
+    DELETE FROM pawl_spot;
+    DELETE FROM pawl_round;
+    DELETE FROM pawl_bound;
     DELETE FROM pawl_done;
     DELETE FROM pawl_failed;
     DELETE FROM pawl_attempt;
@@ -50,7 +54,19 @@ BEGIN
     DELETE FROM pawl_oplog;
     DELETE FROM pawl_budget;
     DELETE FROM pawl_limit;
+    DELETE FROM pawl_occurrence;
+    DELETE FROM pawl_schedule_state;
+    DELETE FROM pawl_schedule;
+    DELETE FROM pawl_ended;
+    DELETE FROM pawl_edge;
+    DELETE FROM pawl_wait;
+    DELETE FROM pawl_batch;
+    DELETE FROM pawl_batch_part;
+    DELETE FROM pawl_member;
+    DELETE FROM pawl_unsettled;
+    DELETE FROM pawl_kept;
     UPDATE pawl_gate SET limits = limits + 1 WHERE limits > 0;
+    UPDATE pawl_gate SET bounds = bounds + 1 WHERE bounds > 0;
 END $$;
 
 -- Answers NULL, or the move that the gate belongs to, which is another one or at another position than p_before (NULL: any).

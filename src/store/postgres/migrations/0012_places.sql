@@ -975,3 +975,66 @@ BEGIN
         EXIT WHEN v_count = p_limit;
     END LOOP;
 END $$;
+
+-- ---- moving to another store ------------------------------------------------------------------------------------------------------
+
+-- Which of these pending tasks are in the line of an ordered key: 2 whose turn it is, 1 who waits. See pawl_line in pawl/store.h.
+CREATE FUNCTION pawl_dump_lines(p_ids int8[]) RETURNS TABLE (task_id int8, line int8) LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
+BEGIN
+    IF (SELECT bounds FROM pawl_gate) = 0 THEN RETURN; END IF;
+    RETURN QUERY
+    SELECT p.task_id, 2::int8 FROM pawl_place p JOIN pawl_spot s ON s.id = p.spot_id WHERE p.task_id = ANY (p_ids) AND s.scope = 3
+    UNION ALL
+    SELECT k.task_id, 1::int8 FROM pawl_blocked k JOIN pawl_spot s ON s.id = k.spot_id, LATERAL pawl_bound_for(s.scope, s.name_id, s.key) b
+    WHERE k.task_id = ANY (p_ids) AND s.scope = 3 AND b.ordered
+    ORDER BY 1, 2 DESC;
+END $$;
+
+-- Tasks that were just loaded, but for those in p_not, take their places: in the lines of ordered keys as they did before (NULL: nobody was
+-- in one), and among those who wait for their tenant's turn.
+CREATE FUNCTION pawl_load_lines(p_stale bool, p_not int8[], p_ids int8[], p_line int2[]) RETURNS bool
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    v_did bool;
+    r record;
+BEGIN
+    IF p_stale OR (SELECT bounds FROM pawl_gate) = 0 THEN RETURN false; END IF;
+    IF p_line IS NOT NULL THEN
+        SELECT array_agg(u.id ORDER BY u.id) AS id, array_agg(u.line ORDER BY u.id) AS line, array_agg(3::int2) AS scope,
+            array_agg(b.type_id ORDER BY u.id) AS name, array_agg(pawl_rate_key(b.rate_key) ORDER BY u.id) AS key, array_agg(true) AS make
+        INTO r FROM unnest(p_ids, p_line) u (id, line) JOIN pawl_body b ON b.id = ANY (ARRAY[u.id]) JOIN pawl_live v ON v.id = ANY (ARRAY[u.id])
+        WHERE u.line > 0 AND u.id <> ALL (p_not) AND v.state = 2 AND length(b.rate_key) > 0;
+        IF r.id IS NOT NULL THEN
+            SELECT h.o_ids AS spot, r.id AS id, r.line AS line INTO r FROM pawl_hold_spots(r.scope, r.name, r.key, r.make, '{}', 0) h;
+            v_did := pawl_take_places(ARRAY(SELECT u.spot FROM unnest(r.spot, r.line) WITH ORDINALITY u (spot, line, i) WHERE u.line = 2 ORDER BY u.i),
+                                      ARRAY(SELECT u.id FROM unnest(r.id, r.line) WITH ORDINALITY u (id, line, i) WHERE u.line = 2 ORDER BY u.i));
+            v_did := pawl_block(ARRAY(SELECT u.id FROM unnest(r.id, r.line) WITH ORDINALITY u (id, line, i) WHERE u.line = 1 ORDER BY u.i),
+                                ARRAY(SELECT u.spot FROM unnest(r.spot, r.line) WITH ORDINALITY u (spot, line, i) WHERE u.line = 1 ORDER BY u.i));
+        END IF;
+    END IF;
+    RETURN pawl_share(ARRAY(SELECT u FROM unnest(p_ids) u WHERE u <> ALL (p_not)));
+END $$;
+
+-- Bounds take the place of those that are here; then what is free is offered to those in a line.
+CREATE FUNCTION pawl_load_bounds(p_clock int8[], p_wait_ms int4, p_move text, p_before text, p_position text, p_scope int2[], p_name int4[],
+                                 p_key bytea[], p_most int4[], p_ordered bool[])
+RETURNS bool LANGUAGE plpgsql SET search_path FROM CURRENT SET statement_timeout = 0 AS $$
+DECLARE
+    v_did bool;
+    v_key bytea;
+BEGIN
+    PERFORM pawl_begin(p_wait_ms);
+    IF cardinality(p_scope) > 0 THEN LOCK TABLE pawl_node IN EXCLUSIVE MODE; END IF;
+    IF NOT pawl_arrive(p_move, p_before, p_position) THEN RETURN false; END IF;
+    IF cardinality(p_scope) = 0 THEN RETURN true; END IF;
+    FOR i IN 1..cardinality(p_scope) LOOP
+        v_key := pawl_bound_key(p_scope[i], p_key[i]);
+        INSERT INTO pawl_bound (scope, name_id, key, most, ordered, changed_us)
+        VALUES (p_scope[i], p_name[i], v_key, p_most[i], p_ordered[i], coalesce(p_clock[1], pawl_now()))
+        ON CONFLICT (scope, name_id, key) DO UPDATE SET most = excluded.most, ordered = excluded.ordered, changed_us = excluded.changed_us;
+        IF p_scope[i] = 4 THEN v_did := pawl_put_turns(p_name[i], v_key, p_most[i], 2000000000); END IF;
+    END LOOP;
+    UPDATE pawl_gate SET bounds = bounds + 1;
+    PERFORM pawl_offer(ARRAY(SELECT s.id FROM pawl_spot s ORDER BY s.id FOR UPDATE), 2000000000);
+    RETURN true;
+END $$;

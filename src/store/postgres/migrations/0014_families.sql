@@ -794,3 +794,108 @@ BEGIN
     LEFT JOIN pawl_failed f ON f.id = x.id LEFT JOIN pawl_kept k ON k.id = x.id AND p_relation = 1
     ORDER BY x.id;
 END $$;
+
+-- ---- moving to another store ------------------------------------------------------------------------------------------------------
+
+-- Which of these are stored, or what is kept of them: an import asks before it loads who waits for them.
+CREATE FUNCTION pawl_load_found(p_ids int8[]) RETURNS TABLE (id int8) LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    RETURN QUERY SELECT u.id FROM unnest(p_ids, (SELECT h.o_state FROM pawl_hold_kin(p_ids, false) h)) u (id, state) WHERE u.state > 0;
+END $$;
+
+-- The families of tasks that were just loaded, but for those in p_not. Members do not change the counts of their batch, which come with it. p_import:
+-- parents may have ended here, so whoever tells looks at them.
+CREATE FUNCTION pawl_load_families(p_stale bool, p_not int8[], p_import bool, e_child int8[], e_parent int8[], e_state int2[], w_child int8[],
+                                   w_if_failed int2[], m_task int8[], m_batch int8[], m_state int2[])
+RETURNS bool LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    v_did bool;
+BEGIN
+    IF p_stale OR (e_child IS NULL AND m_task IS NULL) THEN RETURN false; END IF;
+    v_did := pawl_has_families();
+    INSERT INTO pawl_edge (parent_id, child_id, state)
+    SELECT u.parent, u.child, u.state FROM unnest(e_child, e_parent, e_state) u (child, parent, state) WHERE u.child <> ALL (p_not)
+    ON CONFLICT DO NOTHING;
+    INSERT INTO pawl_wait (child_id, unmet, held, if_failed)
+    SELECT u.child, coalesce(e.unmet, 0), coalesce(e.held, 0), u.if_failed FROM unnest(w_child, w_if_failed) u (child, if_failed)
+    LEFT JOIN (SELECT x.child, count(*) FILTER (WHERE x.state = 0) AS unmet, count(*) FILTER (WHERE x.state = 2) AS held
+               FROM unnest(e_child, e_state) x (child, state) GROUP BY x.child) e ON e.child = u.child
+    WHERE u.child <> ALL (p_not);
+    INSERT INTO pawl_member (task_id, batch_id, state)
+    SELECT u.task, u.batch, u.state FROM unnest(m_task, m_batch, m_state) u (task, batch, state) WHERE u.task <> ALL (p_not)
+    ON CONFLICT DO NOTHING;
+    IF p_import THEN
+        INSERT INTO pawl_unsettled (id, kind, after, value) SELECT u, 4, 0, 0 FROM unnest(w_child) u WHERE u <> ALL (p_not);
+    END IF;
+    RETURN true;
+END $$;
+
+CREATE FUNCTION pawl_load_batches(p_clock int8[], p_wait_ms int4, p_move text, p_before text, p_position text, p_id int8[], p_name text[],
+                                  p_within int8[], p_created int8[], p_closed int8[], p_ended int8[], p_state int2[], p_asked bool[],
+                                  p_unfinished int8[], p_succeeded int8[], p_failed int8[], p_cancelled int8[])
+RETURNS bool LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    v_did bool;
+BEGIN
+    PERFORM pawl_begin(p_wait_ms);
+    IF NOT pawl_arrive(p_move, p_before, p_position) THEN RETURN false; END IF;
+    IF cardinality(p_id) = 0 THEN RETURN true; END IF;
+    v_did := pawl_has_families();
+    INSERT INTO pawl_batch (id, name, within, created_us, closed_us, ended_us, state, cancel_asked, unfinished, succeeded, failed, cancelled)
+    SELECT u.* FROM unnest(p_id, p_name, p_within, p_created, p_closed, p_ended, p_state, p_asked, p_unfinished, p_succeeded, p_failed,
+                           p_cancelled) u
+    ON CONFLICT DO NOTHING;
+    INSERT INTO pawl_member (task_id, batch_id, state)
+    SELECT u.id, u.within, u.state FROM unnest(p_id, p_within, p_state) u (id, within, state) WHERE u.within > 0 ON CONFLICT DO NOTHING;
+    RETURN true;
+END $$;
+
+CREATE FUNCTION pawl_load_kept(p_clock int8[], p_wait_ms int4, p_move text, p_before text, p_position text, p_id int8[], p_state int2[],
+                               p_error text[], p_type text[], p_ref text[], p_result bytea[])
+RETURNS bool LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    PERFORM pawl_begin(p_wait_ms);
+    IF NOT pawl_arrive(p_move, p_before, p_position) THEN RETURN false; END IF;
+    INSERT INTO pawl_kept (id, state, error, result_type, result_ref, result)
+    SELECT u.* FROM unnest(p_id, p_state, p_error, p_type, p_ref, p_result) u ON CONFLICT DO NOTHING;
+    RETURN true;
+END $$;
+
+-- s_num: 16 numbers of each schedule, as pg_put_schedules writes them; o_: occurrences, of the schedule o_of, that decided last first.
+-- One of the same name goes, or stays as it is if this is an import. Of an open occurrence whose task is not to end here any more nobody would tell.
+CREATE FUNCTION pawl_load_schedules(p_clock int8[], p_wait_ms int4, p_move text, p_before text, p_position text, s_name text[], s_after text[],
+                                    s_reason text[], s_spec text[], s_payload bytea[], s_num int8[], o_of int4[], o_occurrence int8[],
+                                    o_state int2[], o_number int8[], o_at int8[], o_task int8[], o_count int8[], o_why text[])
+RETURNS bool LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    v_id int8;
+    n int8[];
+BEGIN
+    PERFORM pawl_begin(p_wait_ms);
+    IF NOT pawl_arrive(p_move, p_before, p_position) THEN RETURN false; END IF;
+    IF cardinality(s_name) = 0 THEN RETURN true; END IF;
+    UPDATE pawl_gate SET schedules = 1 WHERE schedules = 0;
+    FOR i IN 1..cardinality(s_name) LOOP
+        SELECT s.id INTO v_id FROM pawl_schedule s WHERE s.name = s_name[i];
+        CONTINUE WHEN FOUND AND p_move IS NULL;
+        DELETE FROM pawl_occurrence WHERE schedule_id = v_id;
+        DELETE FROM pawl_schedule_state WHERE id = v_id;
+        DELETE FROM pawl_schedule WHERE id = v_id;
+        n := s_num[16 * i - 15:16 * i];
+        INSERT INTO pawl_schedule (name, after, anchor_us, created_us, changed_us, spec, payload)
+        VALUES (s_name[i], s_after[i], n[4], n[15], n[16], s_spec[i], s_payload[i]) RETURNING id INTO v_id;
+        INSERT INTO pawl_occurrence (schedule_id, occurrence, number, at_us, task_id, count, state, why)
+        SELECT v_id, u.occurrence, u.number, u.at, u.task, u.count,
+            CASE WHEN u.state <> 2 OR EXISTS (SELECT FROM pawl_live v WHERE v.id = u.task) OR EXISTS (SELECT FROM pawl_leased l WHERE l.id = u.task)
+                THEN u.state ELSE coalesce((SELECT d.state - 1 FROM pawl_done d WHERE d.id = u.task LIMIT 1),
+                                           (SELECT f.state - 1 FROM pawl_failed f WHERE f.id = u.task), 5) END, u.why
+        FROM unnest(o_of, o_occurrence, o_state, o_number, o_at, o_task, o_count, o_why) u (of, occurrence, state, number, at, task, count, why)
+        WHERE u.of = i;
+        INSERT INTO pawl_schedule_state (id, name, version, off, watch, next_us, occurrence_us, last_us, look_us, runs, fired, skipped,
+                                         succeeded, failed, last_task, reason, open, waiting, settled, number)
+        SELECT v_id, s_name[i], n[1], n[2], n[3] <> 0, n[5], n[6], n[7], nullif(n[8], 0), n[9], n[10], n[11], n[12], n[13], n[14], s_reason[i],
+            count(*) FILTER (WHERE o.state = 2), count(*) FILTER (WHERE o.state = 1), count(*) FILTER (WHERE o.state > 2), coalesce(max(o.number), 0)
+        FROM pawl_occurrence o WHERE o.schedule_id = v_id;
+    END LOOP;
+    RETURN true;
+END $$;
