@@ -27,10 +27,8 @@
 #define ASK_CLAIM_US (100 * PAWL_MILLISECOND) /* while inserts ask for leases, claim at least so often */
 #define BARREN_US (200 * PAWL_MILLISECOND)    /* something is due that this node may not have yet: look again */
 
-/* Tasks of one kind come in a row: the last answer is mostly this one, too, and often the name is the very same. */
-int claim_find_queue(core *c, const char *name)
+int claim_search_queue(core *c, const char *name)
 {
-    if (name == c->recent_queue_name) return c->recent_queue;
     int at = c->recent_queue;
     if (c->queues_count == 0 || strcmp(c->queues[at].name, name) != 0)
         for (at = 0; at < c->queues_count && strcmp(c->queues[at].name, name) != 0;) at++;
@@ -39,9 +37,8 @@ int claim_find_queue(core *c, const char *name)
     return c->recent_queue = at;
 }
 
-int claim_find_handler(core *c, const char *type)
+int claim_search_handler(core *c, const char *type)
 {
-    if (type == c->recent_type_name) return c->recent_handler;
     int at = c->recent_handler;
     if (c->handlers_count == 0 || strcmp(c->handlers[at].type, type) != 0)
         for (at = 0; at < c->handlers_count && strcmp(c->handlers[at].type, type) != 0;) at++;

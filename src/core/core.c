@@ -23,7 +23,7 @@ typedef struct core_event_node {
 
 static void init_lists(core *c)
 {
-    list *heads[] = {&c->acts, &c->free_tasks, &c->task_ops, &c->requests, &c->parked};
+    list *heads[] = {&c->acts, &c->free_tasks, &c->untimed, &c->task_ops, &c->requests, &c->parked};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) list_init(heads[i]);
     c->events_end = &c->events;
     map_init(&c->tasks, c->allocator);
@@ -45,6 +45,7 @@ static void init_timers(core *c)
     c->recur_timer.kind = TIMER_RECUR;
     c->settle_timer.kind = TIMER_SETTLE;
     c->stop_timer.kind = TIMER_STOP;
+    c->long_timer.kind = TIMER_LONG;
 }
 
 static bool init_calls(core *c)
@@ -420,6 +421,7 @@ static void fire(core *c, core_timer *t)
 {
     switch ((timer_kind)t->kind) {
     case TIMER_TASK: run_timer(c, container_of(t, core_task, timer)); break;
+    case TIMER_LONG: run_long(c); break;
     case TIMER_DUE: claim_due(c, container_of(t, queue, due)); break;
     case TIMER_NEWS: c->news_wanted = true; break;
     case TIMER_ROOM: request_woken(c); break;

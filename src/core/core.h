@@ -163,7 +163,7 @@ typedef enum core_throttle {
 
 typedef struct core_task {
     map_node by_id;
-    list link; /* its queue's ready list, or its list of runs */
+    list link; /* its queue's ready list, or the untimed runs */
     core_task_state state;
     pawl_body *body;
     int64_t fence;
@@ -190,7 +190,7 @@ typedef struct core_task {
     core_settled settled;
     int64_t settle_delay_us;
     const char *settle_error;
-    core_timer timer; /* timeout, then stuck; or the long-running report */
+    core_timer timer; /* timeout, then stuck; or the long-running report of one that told its progress */
     pawl_op op;       /* the operation about this task */
     list op_link;
     core_op_place op_place;

@@ -37,7 +37,8 @@ typedef enum timer_kind {
     TIMER_SWEEP,
     TIMER_RECUR,  /* a schedule is due */
     TIMER_SETTLE, /* there was no memory to go on telling */
-    TIMER_STOP    /* grace, then patience */
+    TIMER_STOP,   /* grace, then patience */
+    TIMER_LONG    /* untimed runs that have lasted long */
 } timer_kind;
 
 typedef enum request_place { REQUEST_NEW, REQUEST_GATHERED, REQUEST_PARKED, REQUEST_FLYING, REQUEST_GONE } request_place;
@@ -154,6 +155,8 @@ struct core {
     int free_count, promised; /* of the free ones, how many are spoken for */
     size_t tasks_made;
     int running, stuck, long_running, ended;
+    list untimed; /* runs without a timeout that have not been looked at yet, in the order in which they began */
+    core_timer long_timer;
     int parked_tasks; /* that wait for their slot */
     limiter *limiter; /* of local limits */
     int64_t deferrals, rejected, opened, opened_told_us;
@@ -289,8 +292,8 @@ bool batch_inserting(const core *c, pawl_id id); /* an insert of it that asked f
 uint64_t batch_key_hash(const pawl_body *body);
 
 /* claim.c */
-int claim_find_queue(core *c, const char *name);                /* -1: not served here */
-int claim_find_handler(core *c, const char *type);              /* -1: unknown type */
+int claim_search_queue(core *c, const char *name);
+int claim_search_handler(core *c, const char *type);
 void claim_forget_names(core *c);                               /* an input begins or ends */
 bool claim_may_ask(core *c, const pawl_body *body, int *queue); /* may this insert ask for a lease? reserves room if so */
 void claim_asked(core *c, int queue);                           /* the answer to such an insert is here */
@@ -305,6 +308,16 @@ bool claim_full(const queue *q);     /* as many are ready, or on their way, as i
 void claim_run_slow(queue *q);       /* a worker did not come in time: no surplus for a while */
 void claim_news(core *c, const pawl_news *news);
 
+/* Tasks of one kind come in a row: the last answer is mostly this one, too, and often the name is the very same. */
+static inline int claim_find_queue(core *c, const char *name) /* -1: not served here */
+{
+    return name == c->recent_queue_name ? c->recent_queue : claim_search_queue(c, name);
+}
+static inline int claim_find_handler(core *c, const char *type) /* -1: unknown type */
+{
+    return type == c->recent_type_name ? c->recent_handler : claim_search_handler(c, type);
+}
+
 /* run.c */
 struct throttle_told;
 core_task *run_take(core *c);                                                       /* a promised task struct */
@@ -318,6 +331,7 @@ void run_lose(core *c, core_task *t);      /* its lease is gone */
 void run_release_queue(core *c, queue *q); /* give back what never started */
 void run_release_ready(core *c);           /* give back what never started */
 void run_timer(core *c, core_task *t);
+void run_long(core *c); /* looks at untimed runs that have lasted long */
 core_task *run_find(const core *c, pawl_id id);
 void run_send(core *c, core_task *t, pawl_op_kind kind);                    /* t->op.u is filled */
 void run_unready(core *c, core_task *t);                                    /* out of the ready list */

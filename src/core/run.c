@@ -92,7 +92,7 @@ void run_adopt(core *c, core_task *t, int queue_at, const throttle_told *told)
     c->held++;
     c->change_seq++;
     ready_insert(queue_of(c, t), t);
-    lease_plan(c);
+    if (c->held == 1) lease_plan(c);
     if (c->mode != MODE_STARTED || (queue_of(c, t)->paused && !CANARY(PAUSE_RACED))) {
         ready_remove(c, t);
         release(c, t, -1);
@@ -110,7 +110,7 @@ static void forget(core *c, core_task *t)
     engine_timer_off(c, &t->timer);
     c->held--;
     c->change_seq++;
-    lease_plan(c);
+    if (c->held == 0) lease_plan(c);
     c->marked -= t->marked;
     c->marked_solo -= t->marked && t->solo;
     if (t->solo)
@@ -234,11 +234,23 @@ static void worker_free(core *c, core_task *t)
     queue_of(c, t)->busy--;
 }
 
+/* Runs without a timeout are looked at in the order in which they began: most are over long before, and share one timer. */
 static void plan_timer(core *c, core_task *t)
 {
-    int64_t from = t->progress_mono_us > t->started_mono_us ? t->progress_mono_us : t->started_mono_us;
-    if (t->timeout_us > 0) engine_timer(c, &t->timer, t->started_mono_us + t->timeout_us);
-    else engine_timer(c, &t->timer, from + c->config.long_run_us);
+    if (t->timeout_us > 0) {
+        engine_timer(c, &t->timer, t->started_mono_us + t->timeout_us);
+        return;
+    }
+    if (list_empty(&c->untimed)) engine_timer(c, &c->long_timer, t->started_mono_us + c->config.long_run_us);
+    list_append(&c->untimed, &t->link);
+}
+
+static void timer_off(core *c, core_task *t)
+{
+    if (heap_has(&t->timer.node)) engine_timer_off(c, &t->timer);
+    if (!list_linked(&t->link)) return;
+    list_remove(&t->link);
+    if (list_empty(&c->untimed)) engine_timer_off(c, &c->long_timer);
 }
 
 static void begin(core *c, core_task *t)
@@ -306,7 +318,7 @@ void run_stop(core *c, core_task *t, pawl_stop_reason reason)
     if (t->state != CORE_RUNNING || t->stop == PAWL_STOP_LEASE_LOST ||
         (t->stop && (reason != PAWL_STOP_LEASE_LOST || CANARY(UNTOLD))))
         return;
-    if (!t->stop) engine_timer(c, &t->timer, c->now.mono_us + STUCK_GRACE_US);
+    if (!t->stop) timer_off(c, t), engine_timer(c, &t->timer, c->now.mono_us + STUCK_GRACE_US);
     if (!t->stop) t->cause = reason;
     t->stop = reason;
     if (!list_linked(&t->stop_act.link)) engine_act(c, &t->stop_act, CORE_STOP_RUN);
@@ -340,6 +352,9 @@ void run_lose(core *c, core_task *t)
     }
 }
 
+/* It has reported since it began, or was reported as long-running. */
+static void watch_progress(core *c, core_task *t) { engine_timer(c, &t->timer, t->progress_mono_us + c->config.long_run_us); }
+
 void run_timer(core *c, core_task *t)
 {
     if (t->state == CORE_PARKED) {
@@ -357,11 +372,25 @@ void run_timer(core *c, core_task *t)
         engine_event(c, PAWL_EVENT_TIMEOUT, t->body, t->failures + 1, t->fence, ran_us, NULL);
         run_stop(c, t, PAWL_STOP_TIMEOUT);
     } else if (c->now.mono_us - t->progress_mono_us < c->config.long_run_us) {
-        plan_timer(c, t);
+        watch_progress(c, t);
     } else {
         t->long_running = true;
         c->long_running++;
         engine_event(c, PAWL_EVENT_LONG_RUNNING, t->body, t->failures + 1, t->fence, ran_us, NULL);
+    }
+}
+
+void run_long(core *c)
+{
+    while (!list_empty(&c->untimed)) {
+        core_task *t = container_of(c->untimed.next, core_task, link);
+        int64_t at_us = t->started_mono_us + c->config.long_run_us;
+        if (at_us > c->now.mono_us) {
+            engine_timer(c, &c->long_timer, at_us);
+            return;
+        }
+        list_remove(&t->link);
+        run_timer(c, t);
     }
 }
 
@@ -394,7 +423,7 @@ void core_progress(core *c, core_time now, core_task *t, int percent, const char
     if (t->long_running) {
         t->long_running = false;
         c->long_running--;
-        plan_timer(c, t);
+        watch_progress(c, t);
     }
     engine_event(c, PAWL_EVENT_PROGRESS, t->body, t->failures + 1, t->fence, percent, text);
     if (t->op_place == OP_IDLE) send_progress(c, t);
@@ -536,7 +565,7 @@ void core_recalled(core *c, core_time now, core_task *t)
     c->now = now;
     CHECK(t->state == CORE_RUNNING && t->in_worker);
     pawl_stop_reason cause = t->cause;
-    engine_timer_off(c, &t->timer);
+    timer_off(c, t);
     list_remove(&t->stop_act.link);
     worker_free(c, t);
     not_reported(c, t);
@@ -558,7 +587,7 @@ void core_finished(core *c, core_time now, core_task *t, const core_outcome *out
     c->now = now;
     CHECK(t->state == CORE_RUNNING && outcome->outcome.kind != PAWL_RUN_DEFERRED);
     t->outcome = outcome;
-    engine_timer_off(c, &t->timer);
+    timer_off(c, t);
     worker_free(c, t);
     not_reported(c, t);
     if (outcome->began_us > t->started_wall_us) t->started_wall_us = outcome->began_us;

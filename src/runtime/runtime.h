@@ -283,6 +283,8 @@ typedef struct ticket_item {
     int64_t delay_us, at_us;
 } ticket_item;
 
+enum { TICKET_OPEN, TICKET_SLEEPS, TICKET_DONE };
+
 typedef struct ticket ticket;
 struct ticket {
     input in;
@@ -297,7 +299,8 @@ struct ticket {
     bool fed, given_up, answered; /* driver's */
     pthread_mutex_t lock;
     pthread_cond_t cond;
-    bool done;
+    _Atomic int wait; /* TICKET_... */
+    bool done;        /* of one that sleeps */
     pawl_status status;
     pawl_error err;
     /* Reads the results out of the request, on the driver's thread. */
@@ -537,8 +540,9 @@ struct runtime {
     phase phase;
     int64_t drained_seq, stopped_seq; /* how often core said so */
     int stuck;
-    atomic_bool closing; /* calls from outside end */
-    bool abandoned;      /* driver's: closed with runs that would not return */
+    atomic_bool closing;    /* calls from outside end */
+    atomic_bool looked_out; /* a caller looks out for its answer */
+    bool abandoned;         /* driver's: closed with runs that would not return */
 };
 
 pawl_status runtime_open(const pawl_options *options, runtime **out, pawl_error *err);

@@ -5,15 +5,21 @@
  * caller has given up. The driver reads the results out of the request (`read`) when the core answers.
  *
  * A blocking caller drives the core itself where it can, and makes the store's calls its answer depends on itself while the store
- * is idle. Otherwise it sleeps until the driver wakes it, or gives up after dispatch_timeout_us.
+ * is idle. Otherwise it sleeps until the driver wakes it, or gives up after dispatch_timeout_us. `wait` says whether there is somebody
+ * to wake: one that does not sleep yet finds its answer without a lock, and is the ticket's only holder from then on.
+ *
+ * On `memory:` an answer takes as long as a round, and to wake a sleeper costs the driver as much as tens of tasks. So one caller at a
+ * time looks out for its answer for a while before it sleeps, and leaves the processor to whoever else wants it.
  *
  * A ticket with a callback has no caller to wait for it. They stand in a list, oldest first; the driver gives up for those that
  * have waited too long.
  */
 #include "runtime/gate.h"
 #include "store/sqlite/sqlite.h"
+#include <sched.h>
 #include <stdio.h>
 
+#define LOOK_OUT_US 200                              /* some rounds of the driver */
 #define CLOSING_PATIENCE_US (250 * PAWL_MILLISECOND) /* an engine that closes lets commits under way come back */
 
 /* ---- birth and death ----------------------------------------------------------------------------------------------------- */
@@ -184,6 +190,7 @@ void ticket_drop(runtime *rt, core_request *r)
 
 static void wake(ticket *t)
 {
+    if (atomic_exchange(&t->wait, TICKET_DONE) != TICKET_SLEEPS) return;
     pthread_mutex_lock(&t->lock);
     t->done = true;
     pthread_cond_signal(&t->cond);
@@ -270,12 +277,16 @@ static input *submit(ticket *t)
     return &t->in;
 }
 
-static bool is_done(ticket *t)
+static bool is_done(ticket *t) { return atomic_load_explicit(&t->wait, memory_order_acquire) == TICKET_DONE; }
+
+/* It pays only while others drive. */
+static void look_out(ticket *t)
 {
-    pthread_mutex_lock(&t->lock);
-    bool done = t->done;
-    pthread_mutex_unlock(&t->lock);
-    return done;
+    runtime *rt = t->rt;
+    if (is_done(t) || atomic_exchange(&rt->looked_out, true)) return;
+    int64_t until = runtime_now(rt).mono_us + LOOK_OUT_US;
+    while (!is_done(t) && runtime_now(rt).mono_us < until) sched_yield();
+    atomic_store(&rt->looked_out, false);
 }
 
 /* Submits and does what it can do itself to get the answer. */
@@ -285,6 +296,7 @@ static void submit_and_help(ticket *t)
     int owed = pool_owed(rt); /* a worker that waits is not one to wait for */
     if (rt->direct) {
         loop_push_soon(rt, submit(t), owed);
+        if (rt->loop.threaded) look_out(t);
         return;
     }
     storeq_helping = rt;
@@ -322,6 +334,8 @@ static void give_up(ticket *t)
 static void await(ticket *t)
 {
     int64_t until = t->rt->options.inline_mode ? 0 : runtime_until(t->rt->options.dispatch_timeout_us);
+    int open = TICKET_OPEN;
+    if (!atomic_compare_exchange_strong(&t->wait, &open, TICKET_SLEEPS)) return;
     pthread_mutex_lock(&t->lock);
     wait_until(t, until);
     bool done = t->done;

@@ -69,6 +69,7 @@ static mem *mem_new(const pawl_allocator *a, const char *name)
 
 static void free_tasks(mem *m)
 {
+    mem_sort(m);
     for (tree_node *node = m->all.first, *next; node; node = next) {
         next = tree_next(node);
         mem_task *t = task_of_id(node);

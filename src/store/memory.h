@@ -18,7 +18,8 @@
  *   memory_pool.c     blocks of one size
  *   memory_tree.c     an ordered tree
  *
- * WHERE A TASK IS. Every task stored is in `all`, by id. Besides, by its state (mem_place, mem_unplace):
+ * WHERE A TASK IS. Every task stored is in `all`, by id, or waits in `fresh` to be put there: a task that comes and goes while nobody
+ * asks for what has finished is spared that. Besides, by its state (mem_place, mem_unplace):
  *
  *   waiting, pending, leased   `live`, a hash by id; counted in its queue; names its level
  *   pending                    level->ready[class], by (run_at, id); blocked: its spot's tree
@@ -56,6 +57,7 @@
 #define MINUTES 2880  /* of rollups: two days */
 #define BUCKETS 80    /* of a histogram: two to the octave */
 #define RECEIPT_US PAWL_DAY
+#define FRESH 16384   /* tasks that are sorted by id only when somebody asks */
 #define HISTORY 10000 /* finished tasks kept of each age; older ones go even before retention says so */
 
 typedef struct mem mem;
@@ -226,7 +228,10 @@ typedef struct mem_hold { /* a place */
 
 /* attempts, rows and logs are rings: they point at the newest, whose next is the oldest. */
 struct mem_task {
-    tree_node by_id;
+    union {
+        tree_node by_id; /* once it is `sorted` */
+        list fresh;
+    };
     union {
         tree_node order;
         list lease;
@@ -259,6 +264,7 @@ struct mem_task {
     bool not_started, suspect, solo, marked, cancel_asked;
     bool blocked; /* pending, for want of a place */
     bool placed;  /* it holds places */
+    bool sorted;
 };
 
 typedef struct mem_result {
@@ -308,6 +314,9 @@ struct mem {
     mem_pool tasks, attempts, rows, keys, levels, holds;
     map live, queues, kinds, by_key, nodes, receipts, limits, budgets, bounds, spots, held_places;
     tree all;
+    list fresh; /* up to FRESH tasks that are not in `all` yet */
+    int fresh_count;
+    pawl_id greatest; /* id stored so far */
     list aged[AGES];
     int64_t aged_count[AGES];
     list queue_list, node_list, holding;
@@ -365,7 +374,10 @@ static inline int64_t mem_add(int64_t a, int64_t b) /* b >= 0; stays at the end 
 {
     return a > INT64_MAX - b ? INT64_MAX : a + b;
 }
-static inline bool mem_live(const mem_task *t) { return !pawl_state_terminal((pawl_state)t->state); }
+static inline bool mem_live(const mem_task *t)
+{
+    return t->state == PAWL_STATE_NONE || t->state == PAWL_WAITING || t->state == PAWL_PENDING || t->state == PAWL_LEASED;
+}
 static inline int mem_spawns(const pawl_op *op) /* inserts that come along with it */
 {
     return op->kind == PAWL_OP_FINISH ? op->u.finish.spawns_count : op->kind == PAWL_OP_STEP ? op->u.step->tasks_count : 0;
@@ -434,9 +446,10 @@ static inline bool mem_ending_lent(const mem_ending *e)
 }
 
 void mem_init_orders(mem *m);
-mem_task *mem_find(const mem *m, pawl_id id);
+mem_task *mem_find(mem *m, pawl_id id);
 mem_task *mem_find_live(const mem *m, pawl_id id);
-mem_task *mem_after(const mem *m, pawl_id id, bool upwards); /* the nearest with a greater (smaller) id */
+void mem_sort(mem *m);                                 /* all of them are in `all` now */
+mem_task *mem_after(mem *m, pawl_id id, bool upwards); /* the nearest with a greater (smaller) id */
 mem_task *mem_by_key(const mem *m, const char *tenant, const char *key);
 pawl_id mem_draw_id(mem *m, int64_t now_us);
 mem_task *mem_create(mem *m, pawl_id id, pawl_body *body, mem_level *level, pawl_audit audit, int64_t now_us);
@@ -491,10 +504,17 @@ typedef struct mem_prep { /* what one operation brings along; what is not used i
     mem_schedule *schedule;
     mem_definition *definition;
     mem_batch *batch;
+    bool more; /* than body, level and what is lent */
 } mem_prep;
 
-int mem_prep_count(const pawl_batch *batch); /* operations, spawns included */
-bool mem_prepare(mem *m, const pawl_batch *batch, mem_prep *preps, int64_t now_us);
+typedef struct mem_needs { /* of a batch */
+    int count;             /* operations, spawns included */
+    size_t kins, told;     /* kins and edges; those who are told */
+    size_t occurrences;
+} mem_needs;
+
+mem_needs mem_survey(const mem *m, const pawl_batch *batch);
+bool mem_prepare(mem *m, const pawl_batch *batch, const mem_needs *needs, mem_prep *preps, int64_t now_us);
 void mem_unprepare(mem *m, mem_prep *preps, int count);
 
 /* memory_stats.c */

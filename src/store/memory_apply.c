@@ -94,8 +94,8 @@ static void store_new(change *c, pawl_op *op, mem_prep *p, bool may_lease, bool 
     t->run_at_us = run_at(op, c->now_us);
     bool lease = may_lease && op->u.insert.ask_lease && c->node && t->run_at_us <= c->now_us && !t->kind->queue->paused;
     if (lease && (c->m->bounding || t->kind->queue->fair || mem_bounded(c->m, t->kind))) lease = false;
-    taken k = {.slot.until_us = INT64_MAX};
-    if (!waits) k = take_slot(c, p, t, lease);
+    taken k = {.now = !waits, .slot.until_us = INT64_MAX};
+    if (p->budget && !waits) k = take_slot(c, p, t, lease);
     lease = lease && k.now;
     op->u.insert.body->id = id;
     op->u.insert.body->created_us = c->now_us;
@@ -619,13 +619,14 @@ static void commit(change *c, mem_prep *p)
 static pawl_status apply(mem_handle *h, pawl_batch *batch, pawl_arena *arena, pawl_error *err)
 {
     mem *m = h->m;
-    int count = mem_prep_count(batch);
+    mem_needs needs = mem_survey(m, batch);
+    int count = needs.count;
     mem_node *node = batch->node ? mem_find_node(m, batch->node) : NULL;
     change c = {.m = m, .batch = batch, .now_us = mem_now(&h->base), .node = node && node->alive ? node : NULL};
     mem_prep *preps = pawl_arena_alloc(arena, (size_t)count * sizeof *preps);
     mem_receipt *receipt = batch->node ? mem_receipt_get(m, batch, count) : NULL;
     if (!preps || (batch->node && !receipt)) return mem_no_memory(err);
-    if (!mem_prepare(m, batch, preps, c.now_us) || !find_full(&c, preps, arena)) {
+    if (!mem_prepare(m, batch, &needs, preps, c.now_us) || !find_full(&c, preps, arena)) {
         mem_unprepare(m, preps, count);
         mem_places_offer(m);
         return mem_no_memory(err);

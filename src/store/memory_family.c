@@ -77,7 +77,7 @@ static void todo(mem *m, mem_kin *k, unsigned what)
 /* ---- a new task ------------------------------------------------------------------------------------------------------ */
 
 /* NONE: there is none; PENDING: it has not ended. */
-static pawl_state state_of(const mem *m, pawl_id id)
+static pawl_state state_of(mem *m, pawl_id id)
 {
     const mem_kin *k = mem_kin_find(m, id);
     const mem_task *t = k ? k->task : mem_find(m, id);
@@ -107,7 +107,7 @@ static pawl_id who(const mem_siblings *s, const pawl_kin *kin, pawl_op_result *r
     return kin->id;
 }
 
-static void judge_parent(const mem *m, const pawl_family *f, const pawl_kin *parent, const mem_siblings *s, mem_kinship *k)
+static void judge_parent(mem *m, const pawl_family *f, const pawl_kin *parent, const mem_siblings *s, mem_kinship *k)
 {
     pawl_id id = who(s, parent, &k->result);
     if (k->result != PAWL_OP_DONE) return;
@@ -129,7 +129,7 @@ static void judge_batch(const mem *m, const pawl_family *f, const mem_siblings *
         k->result = PAWL_OP_CONFLICT;
 }
 
-mem_kinship mem_family_judge(const mem *m, const pawl_op *op, const mem_siblings *s)
+mem_kinship mem_family_judge(mem *m, const pawl_op *op, const mem_siblings *s)
 {
     mem_kinship k = {.result = PAWL_OP_DONE};
     const pawl_family *f = op->u.insert.family;

@@ -44,7 +44,7 @@ typedef struct mem_kinship { /* what the family of a new task means for it */
 } mem_kinship;
 
 mem_kin *mem_kin_find(const mem *m, pawl_id id); /* NULL: it has no relatives */
-mem_kinship mem_family_judge(const mem *m, const pawl_op *op, const mem_siblings *s);
+mem_kinship mem_family_judge(mem *m, const pawl_op *op, const mem_siblings *s);
 void mem_family_put(mem *m, const pawl_op *op, mem_task *t, const mem_siblings *s, bool waits);
 void mem_family_retried(mem *m, pawl_id id, pawl_id as);
 int mem_settle(mem *m, int limit, int64_t now_us);

@@ -40,6 +40,7 @@ static bool want_ending(mem *m, const pawl_op *op, const pawl_execution *run, me
     const char *type = finish ? op->u.finish.result_type : NULL, *ref = finish ? op->u.finish.result_ref : NULL;
     pawl_bytes result = finish ? op->u.finish.result : (pawl_bytes){0};
     if (!run->code && !run->error && !reason && !type && !ref && !result.data) return true;
+    p->more = true;
     mem_ending *e = alloc_new(&m->allocator, sizeof *e + text_size(run->code) + text_size(run->error) + text_size(reason) +
                                                  text_size(type) + text_size(ref) + result.len + 1);
     if (!e) return false;
@@ -56,6 +57,7 @@ static bool want_ending(mem *m, const pawl_op *op, const pawl_execution *run, me
 
 static bool want_run(mem *m, const pawl_op *op, const pawl_execution *run, mem_prep *p)
 {
+    if (run->progress_text || run->log.len > 0) p->more = true;
     if (run->progress_text && !(p->text = alloc_str(&m->allocator, run->progress_text))) return false;
     if (run->log.len > 0) {
         if (!(p->log = m->allocator.alloc(m->allocator.ctx, sizeof *p->log + run->log.len + 1))) return false;
@@ -134,10 +136,12 @@ static bool want_schedule(mem *m, const pawl_op *op, mem_prep *p)
 
 static bool prepare_op(mem *m, const pawl_op *op, mem_prep *p, int64_t now_us)
 {
+    p->more = op->kind != PAWL_OP_INSERT && op->kind != PAWL_OP_FINISH;
     switch (op->kind) {
     case PAWL_OP_INSERT:
         if (!want_body(m, op->u.insert.body, false, p)) return false;
-        return !p->body || (want_budget(m, p->body->type, p->body->rate_key, p) && mem_spots_make(m, p->body));
+        if (!p->body || (m->limits_version == 0 && m->bounding == 0)) return true;
+        return want_budget(m, p->body->type, p->body->rate_key, p) && mem_spots_make(m, p->body);
     case PAWL_OP_FINISH: return want_run(m, op, &op->u.finish.run, p);
     case PAWL_OP_RELEASE:
         return want_run(m, op, &op->u.release.run, p) && (!op->u.release.slot_us || want_budget_of(m, op, op->u.release.key, p));
@@ -163,45 +167,39 @@ static bool prepare_op(mem *m, const pawl_op *op, mem_prep *p, int64_t now_us)
     }
 }
 
-int mem_prep_count(const pawl_batch *batch)
+static void add_needs(const mem *m, const pawl_op *op, mem_needs *n)
 {
-    int count = batch->count;
-    for (int i = 0; i < batch->count; i++) count += mem_spawns(batch->ops[i]);
-    return count;
+    n->count++;
+    switch (op->kind) {
+    case PAWL_OP_INSERT:
+        if (op->u.insert.family) n->kins += (size_t)op->u.insert.family->parents_count + 1;
+        return;
+    case PAWL_OP_FINISH:
+        if (op->u.finish.to == PAWL_SUCCEEDED && m->open.count > 0) n->occurrences += (size_t)mem_schedule_followers(m, op->id);
+        break;
+    case PAWL_OP_STEP: n->occurrences += (size_t)op->u.step->fates_count; break;
+    case PAWL_OP_SETTLE: n->told += (size_t)op->u.settle.limit; break;
+    case PAWL_OP_BATCH:
+    case PAWL_OP_RETRY: n->kins++; break;
+    default: return;
+    }
+    for (int i = 0; i < mem_spawns(op); i++) add_needs(m, mem_spawn(op, i), n);
 }
 
-static size_t occurrences_of(const mem *m, const pawl_batch *batch)
+mem_needs mem_survey(const mem *m, const pawl_batch *batch)
 {
-    size_t count = 0;
-    for (int i = 0; i < batch->count; i++) {
-        const pawl_op *op = batch->ops[i];
-        if (op->kind == PAWL_OP_STEP) count += (size_t)op->u.step->fates_count;
-        else if (op->kind == PAWL_OP_FINISH && op->u.finish.to == PAWL_SUCCEEDED && m->open.count > 0)
-            count += (size_t)mem_schedule_followers(m, op->id);
-    }
-    return count;
+    mem_needs n = {0};
+    for (int i = 0; i < batch->count; i++) add_needs(m, batch->ops[i], &n);
+    return n;
 }
 
 /* Kins and edges that it may need, and rows of those who are told. */
-static size_t relatives_of(const pawl_op *op, size_t *told)
-{
-    size_t count = 0;
-    if (op->kind == PAWL_OP_SETTLE) *told += (size_t)op->u.settle.limit;
-    if (op->kind == PAWL_OP_BATCH || op->kind == PAWL_OP_RETRY) count = 1;
-    if (op->kind == PAWL_OP_INSERT && op->u.insert.family) count = (size_t)op->u.insert.family->parents_count + 1;
-    for (int i = 0; i < mem_spawns(op); i++) count += relatives_of(mem_spawn(op, i), told);
-    return count;
-}
-
-static bool reserve_families(mem *m, const pawl_batch *batch)
+static bool reserve_families(mem *m, const mem_needs *needs)
 {
     const pawl_allocator *a = &m->allocator;
-    size_t count = 0, told = 0;
-    for (int i = 0; i < batch->count; i++) count += relatives_of(batch->ops[i], &told);
-    if (count == 0 && m->kins.count == 0) return true;
-    told += PAWL_SETTLE_AT_ONCE;
-    return pool_reserve(&m->kin_pool, a, count) && pool_reserve(&m->edges, a, count) &&
-           pool_reserve(&m->rows, a, 2 * ((size_t)mem_prep_count(batch) + told));
+    if (needs->kins + needs->told == 0 && m->kins.count == 0) return true;
+    return pool_reserve(&m->kin_pool, a, needs->kins) && pool_reserve(&m->edges, a, needs->kins) &&
+           pool_reserve(&m->rows, a, 2 * ((size_t)needs->count + needs->told + PAWL_SETTLE_AT_ONCE));
 }
 
 /* At most one new task, one key, one attempt and two rows (taken back, then cancelled) per operation. */
@@ -213,14 +211,12 @@ static bool reserve(mem *m, int count, int64_t now_us)
            pool_reserve(&m->rows, a, 2 * n) && mem_minute_ready(m, now_us);
 }
 
-static bool prepare(mem *m, const pawl_batch *batch, mem_prep *preps, int64_t now_us)
+static bool prepare(mem *m, const pawl_batch *batch, const mem_needs *needs, mem_prep *preps, int64_t now_us)
 {
     m->latest_body = NULL; /* that of the last batch may be gone */
     m->bounding = 0;
-    if (!reserve(m, mem_prep_count(batch), now_us)) return false;
-    if (!reserve_families(m, batch)) return false;
-    size_t occurrences = occurrences_of(m, batch);
-    if (occurrences > 0 && !pool_reserve(&m->occurrences, &m->allocator, occurrences)) return false;
+    if (!reserve(m, needs->count, now_us) || !reserve_families(m, needs)) return false;
+    if (needs->occurrences > 0 && !pool_reserve(&m->occurrences, &m->allocator, needs->occurrences)) return false;
     mem_prep *p = preps;
     for (int i = 0; i < batch->count; i++) {
         const pawl_op *op = batch->ops[i];
@@ -231,26 +227,24 @@ static bool prepare(mem *m, const pawl_batch *batch, mem_prep *preps, int64_t no
     return want_places(m, preps, (size_t)(p - preps));
 }
 
-bool mem_prepare(mem *m, const pawl_batch *batch, mem_prep *preps, int64_t now_us)
+bool mem_prepare(mem *m, const pawl_batch *batch, const mem_needs *needs, mem_prep *preps, int64_t now_us)
 {
-    bool ok = prepare(m, batch, preps, now_us);
+    bool ok = prepare(m, batch, needs, preps, now_us);
     body_moves_done(&m->moves);
     return ok;
 }
 
+static void free_more(const pawl_allocator *a, mem_prep *p)
+{
+    void *blocks[] = {p->ending, p->log, p->resolution, p->operator, p->text, p->schedule, p->definition, p->batch};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) alloc_free(a, blocks[i]);
+}
+
 void mem_unprepare(mem *m, mem_prep *preps, int count)
 {
-    const pawl_allocator *a = &m->allocator;
     for (mem_prep *p = preps; p < preps + count; p++) {
         if (p->level) mem_level_drop(m, p->level);
-        pawl_body_free(a, p->body);
-        alloc_free(a, p->ending);
-        alloc_free(a, p->log);
-        alloc_free(a, p->resolution);
-        alloc_free(a, p->operator);
-        alloc_free(a, p->text);
-        alloc_free(a, p->schedule);
-        alloc_free(a, p->definition);
-        alloc_free(a, p->batch);
+        if (p->body) pawl_body_free(&m->allocator, p->body);
+        if (p->more) free_more(&m->allocator, p);
     }
 }

@@ -281,7 +281,7 @@ static bool matches(const listing *l, const mem_task *t)
 }
 
 /* Looks at some tasks behind l->at. false: that was all, the page is full, time is up, or memory. */
-static bool look(listing *l, const mem *m)
+static bool look(listing *l, mem *m)
 {
     bool up = l->filter->oldest_first;
     const mem_task *t = mem_after(m, l->at, up);

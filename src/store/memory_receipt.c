@@ -84,7 +84,7 @@ pawl_status mem_receipt_check(const mem *m, pawl_batch *batch, bool *done, pawl_
     const mem_receipt *r = find(m, batch->node, batch->lane);
     int64_t last = r ? r->number : 0;
     *done = r && batch->number == last;
-    if (*done && r->count != mem_prep_count(batch))
+    if (*done && r->count != mem_survey(m, batch).count)
         return err_set(err, PAWL_INTERNAL, "batch %lld of node %lld, lane %d, cannot be sent again with other operations",
                        (long long)batch->number, (long long)batch->node, batch->lane);
     if (*done) {

@@ -8,7 +8,39 @@ static bool id_before(const tree_node *a, const tree_node *b) { return task_of_i
 void mem_init_orders(mem *m)
 {
     tree_init(&m->all, id_before);
+    list_init(&m->fresh);
     for (int age = 0; age < AGES; age++) list_init(&m->aged[age]);
+}
+
+static void sort_oldest(mem *m)
+{
+    mem_task *t = container_of(list_pop(&m->fresh), mem_task, fresh);
+    m->fresh_count--;
+    t->sorted = true;
+    tree_insert(&m->all, &t->by_id);
+}
+
+void mem_sort(mem *m)
+{
+    while (m->fresh_count > 0) sort_oldest(m);
+}
+
+static void enter(mem *m, mem_task *t)
+{
+    if (m->fresh_count == FRESH) sort_oldest(m);
+    list_append(&m->fresh, &t->fresh);
+    m->fresh_count++;
+    if (t->id > m->greatest) m->greatest = t->id;
+}
+
+static void leave(mem *m, mem_task *t)
+{
+    if (t->sorted) {
+        tree_remove(&m->all, &t->by_id);
+        return;
+    }
+    list_remove(&t->fresh);
+    m->fresh_count--;
 }
 
 /* ---- finding ----------------------------------------------------------------------------------------------------- */
@@ -21,16 +53,19 @@ mem_task *mem_find_live(const mem *m, pawl_id id)
 
 static bool id_below(const tree_node *node, const void *key) { return task_of_id(node)->id < *(const pawl_id *)key; }
 
-mem_task *mem_find(const mem *m, pawl_id id)
+mem_task *mem_find(mem *m, pawl_id id)
 {
+    if (id > m->greatest) return NULL;
     mem_task *t = mem_find_live(m, id);
-    if (t || !m->all.last || id > task_of_id(m->all.last)->id) return t;
+    if (t) return t;
+    mem_sort(m);
     tree_node *node = tree_from(&m->all, id_below, &id);
     return node && task_of_id(node)->id == id ? task_of_id(node) : NULL;
 }
 
-mem_task *mem_after(const mem *m, pawl_id id, bool upwards)
+mem_task *mem_after(mem *m, pawl_id id, bool upwards)
 {
+    mem_sort(m);
     pawl_id key = upwards && id < INT64_MAX ? id + 1 : id;
     tree_node *node = tree_from(&m->all, id_below, &key);
     if (!upwards) node = node ? tree_prev(node) : m->all.last;
@@ -97,7 +132,7 @@ mem_task *mem_create(mem *m, pawl_id id, pawl_body *body, mem_level *level, pawl
     t->kind = level->kind;
     t->audit = (unsigned char)(audit == PAWL_AUDIT_DEFAULT ? PAWL_AUDIT_FULL : audit);
     t->progress = -1;
-    tree_insert(&m->all, &t->by_id);
+    enter(m, t);
     map_put(&m->live, &t->live, (uint64_t)id);
     mem_take_key(m, t);
     if (m->kins.count > 0) mem_family_born(m, t);
@@ -390,7 +425,7 @@ void mem_forget(mem *m, mem_task *t)
 {
     if (m->kins.count > 0) mem_family_forget(m, t);
     mem_unplace(m, t);
-    tree_remove(&m->all, &t->by_id);
+    leave(m, t);
     while (t->rows) mem_forget_row(m, t->rows->next);
     while (t->logs) mem_forget_log(m, t->logs->next);
     while (t->attempts) forget_attempt(m, t);
