@@ -39,6 +39,16 @@ static const struct {
     {"nodes", "nodes:[node]"},
     {"stats", "now:time? closed:text? waiting:int pending:int leased:int dead:int window_us:int dispatched:int succeeded:int failed:int cancelled:int "
               "retried:int rescued:int wait_p50_us:int wait_p99_us:int run_p50_us:int run_p99_us:int"},
+    {"worker", "worker:text name:text token:text? queues:text types:text held:int waits:bool drain:bool registered_at:time? seen_at:time? lease_left_us:int"},
+    {"workers", "workers:[worker]"},
+    {"registered", "worker:text lease_us:int renew_us:int"},
+    {"claimed_task", "id:id fence:int type:text queue:text key:text? tenant:text? attempt:int max_attempts:int deadline:time? headers:text? traceparent:text? "
+                     "content_type:text payload:any* payload_base64:text*"},
+    {"claimed", "tasks:[claimed_task] lease_us:int drain:bool"},
+    {"lease", "id:id fence:int reason:text*"},
+    {"renewed", "lost:[lease] stop:[lease] lease_us:int renew_us:int drain:bool"},
+    {"reported_item", "id:id fence:int status:text as:text* detail:text*"},
+    {"reported", "results:[reported_item] lease_us:int drain:bool"},
     {"act", "at:time? who:text? action:text? detail:text? id:id?"},
     {"acts", "acts:[act] next:int?"},
     {"alive", "status:text version:text"},
@@ -278,6 +288,18 @@ static void bulk_content(json_writer *w)
     jsonw_end_object(w);
 }
 
+static const struct {
+    const char *name;
+    const field *fields;
+} crew_bodies[] = {{"new_worker", worker_body}, {"claim", claim_body}, {"renewal", renew_body}, {"report", report_body}};
+
+static const char *body_name(const field *fields)
+{
+    for (size_t i = 0; i < sizeof crew_bodies / sizeof *crew_bodies; i++)
+        if (crew_bodies[i].fields == fields) return crew_bodies[i].name;
+    return fields == task_fields ? "new_task" : fields == action_body ? "action" : "rate";
+}
+
 static void request_body(json_writer *w, const route *r)
 {
     if (r->body == no_fields && r->place != PLACE_STREAM) return;
@@ -285,7 +307,7 @@ static void request_body(json_writer *w, const route *r)
     jsonw_object(w);
     json_truth(w, "required", true);
     if (r->place == PLACE_STREAM) bulk_content(w);
-    else content(w, "application/json", r->body == task_fields ? "new_task" : r->body == action_body ? "action" : "rate");
+    else content(w, "application/json", body_name(r->body));
     jsonw_end_object(w);
 }
 
@@ -307,7 +329,7 @@ static void responses(json_writer *w, const route *r)
     jsonw_key(w, "responses");
     jsonw_object(w);
     response(w, "200", "done", type, schema);
-    if (strcmp(r->answer, "receipt") == 0) response(w, "201", "stored", type, schema);
+    if (strcmp(r->answer, "receipt") == 0 || strcmp(r->answer, "registered") == 0) response(w, "201", "stored", type, schema);
     if (strcmp(r->answer, "ready") == 0) response(w, "503", "not now", type, schema);
     response(w, "default", "what is wrong, and what to do", "application/problem+json", "problem");
     jsonw_end_object(w);
@@ -381,6 +403,10 @@ static void components(json_writer *w)
     object_of(w, action_body, NULL);
     jsonw_key(w, "rate");
     object_of(w, rate_body, "permits");
+    for (size_t i = 0; i < sizeof crew_bodies / sizeof *crew_bodies; i++) {
+        jsonw_key(w, crew_bodies[i].name);
+        object_of(w, crew_bodies[i].fields, NULL);
+    }
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
         jsonw_key(w, answers[i].name);
         answer_schema(w, answers[i].members);
