@@ -300,7 +300,8 @@ void route_worker_renew(call *c)
         settle_held(&out.w, who, r.number, &a);
         json_number(&out.w, "lease_us", crew_lease(who, arrived_us));
         json_number(&out.w, "renew_us", renew_us(who->lease_us));
-        json_truth(&out.w, "drain", who->drain || w->draining);
+        json_truth(&out.w, "drain", who->drain);
+        json_truth(&out.w, "stopping", w->draining);
         jsonw_end_object(&out.w);
     }
     pthread_mutex_unlock(&w->lock);

@@ -55,7 +55,8 @@ static void write_answer(const crew *w, claim *cl)
     while ((node = list_pop(&cl->got))) task_of(out, container_of(node, held, of_claim));
     jsonw_end_array(out);
     json_number(out, "lease_us", crew_lease(cl->w, cl->arrived_us));
-    json_truth(out, "drain", cl->w->drain || w->draining);
+    json_truth(out, "drain", cl->w->drain);
+    json_truth(out, "stopping", w->draining);
     jsonw_end_object(out);
     cl->answered = true;
 }

@@ -34,7 +34,7 @@ typedef struct report {
     size_t count;
     int pending; /* ends that are not committed, and one for the request itself */
     int64_t arrived_us, lease_us;
-    bool drain;
+    bool drain, stopping;
 } report;
 
 #define ITEM(member) offsetof(report_item, member)
@@ -140,6 +140,7 @@ static void answer(report *r)
     jsonw_end_array(&a.w);
     json_number(&a.w, "lease_us", r->lease_us);
     json_truth(&a.w, "drain", r->drain);
+    json_truth(&a.w, "stopping", r->stopping);
     jsonw_end_object(&a.w);
     reply_end(r->c, &a, 200); /* the report lies in the call's arena */
 }
@@ -349,7 +350,8 @@ void route_worker_report(call *c)
         crew_seen(who);
         take_items(r, w, who);
         r->lease_us = crew_lease(who, r->arrived_us);
-        r->drain = who->drain || w->draining;
+        r->drain = who->drain;
+        r->stopping = w->draining;
     }
     pthread_mutex_unlock(&w->lock);
     if (!who) {

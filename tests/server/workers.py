@@ -227,11 +227,6 @@ def wrong(server):
     checks.equal("the task is still its own", worker.end(task, result="x")["as"], "succeeded")
 
 
-def start_again(server):
-    server.lines.clear()
-    server.start()
-
-
 def stop_and_go():
     """The server stops well: what a worker has is brought in first. The next one does not know the worker."""
     with served.Server("--lease", "3s") as server:
@@ -240,12 +235,12 @@ def stop_and_go():
         got = worker.claim()["tasks"][0]
         stopped = threading.Thread(target=server.stop)
         stopped.start()
-        served.until("it is told", lambda: worker.renew(got)["drain"])
+        served.until("it is told", lambda: worker.renew(got)["stopping"])
         checks.equal("nothing new", worker.claim()["tasks"], [])
         checks.equal("the outcome counts", worker.end(got)["as"], "succeeded")
         stopped.join(30 * served.FACTOR)
         checks.equal("and it ends", server.process.poll(), 0)
-        start_again(server)
+        server.start_again()
         checks.equal("it is there", state(server, task)["state"], "succeeded")
         checks.equal("register again", worker.call("renew", {}).status, 404)
 
@@ -258,8 +253,7 @@ def killed():
         first = worker.claim()["tasks"][0]
         promised = time.monotonic() + worker.lease_us / 1e6
         server.process.kill()
-        server.process.wait()
-        start_again(server)
+        server.start_again()
         again = Worker(server)
         got = []
         while not got:
