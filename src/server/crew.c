@@ -111,6 +111,11 @@ static bool grow(void **items, size_t size, size_t count, size_t *room)
 
 void after_adjust(crew_after *a, const group *g, int by, bool nobody)
 {
+    for (size_t i = 0; i < a->adjust_count; i++) {
+        if (a->adjust[i].p != g->p || nobody) continue;
+        a->adjust[i].by += by;
+        return;
+    }
     if ((by == 0 && !nobody) || !grow((void **)&a->adjust, sizeof *a->adjust, a->adjust_count, &a->adjust_room)) return;
     struct crew_adjust *to = &a->adjust[a->adjust_count++];
     *to = (struct crew_adjust){.p = g->p, .by = by, .nobody = nobody};
