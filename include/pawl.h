@@ -344,6 +344,7 @@ typedef struct pawl_options {
     int parked_max;              /* tasks that wait for rate slots in memory; 0 = 5000. Others wait in the store */
     int rate_keys_max;           /* keys that local rate limits count; 0 = 100,000. New ones beyond it are not limited */
     bool no_deferral_events;     /* no PAWL_EVENT_DEFERRED */
+    bool leases_outlive; /* runs go on elsewhere when this process dies: nobody takes them over before the lease has run out */
 
     /* Retention; 0 = default, negative = keep for ever. */
     int64_t keep_succeeded_us; /* 24 h */
@@ -396,6 +397,7 @@ typedef struct pawl_queue_options {
     pawl_retry_policy retry;
     int concurrency; /* tasks of the queue that run at a time, on all nodes together; 0 = whatever is stored, or no limit */
     bool fair;       /* tenants take turns among tasks of one priority, so that none waits behind the backlog of another */
+    const struct pawl_puller *puller; /* instead of workers; see Pulling */
 } pawl_queue_options;
 
 /* Defines a queue that this engine serves once started. `default` and `recurring` exist by themselves and can be redefined.
@@ -416,7 +418,9 @@ typedef enum pawl_outcome_kind {
     PAWL_RUN_FAIL,
     PAWL_RUN_CANCELLED,
     PAWL_RUN_DEFERRED,
-    PAWL_RUN_COMPLETED /* pawl_complete_sqlite, _pg or _mysql was called: the caller's transaction has the say */
+    PAWL_RUN_COMPLETED, /* pawl_complete_sqlite, _pg or _mysql was called: the caller's transaction has the say */
+    PAWL_RUN_INTERRUPTED,
+    PAWL_RUN_LOST
 } pawl_outcome_kind;
 
 /* What a run returns; make it with the functions below. */
@@ -431,6 +435,11 @@ PAWL_API pawl_outcome pawl_retry_in(pawl_run *run, int64_t delay_us, const char 
 PAWL_API pawl_outcome pawl_snooze(int64_t delay_us);                                    /* later; costs no attempt */
 PAWL_API pawl_outcome pawl_fail(pawl_run *run, const char *fmt, ...) PAWL_PRINTF(2, 3); /* never again */
 PAWL_API pawl_outcome pawl_cancelled(void);                                             /* as was asked */
+PAWL_API pawl_outcome pawl_interrupted(pawl_run *run, const char *fmt, ...)
+    PAWL_PRINTF(2, 3); /* again at once; costs no attempt */
+/* Whoever ran it elsewhere is gone: as after the death of a node. Again at once, at no cost; but when a task was interrupted for the fifth
+ * time it fails (rescued_too_often). */
+PAWL_API pawl_outcome pawl_lost(pawl_run *run, const char *fmt, ...) PAWL_PRINTF(2, 3);
 PAWL_API pawl_outcome pawl_deferred(void); /* another thread will call pawl_run_finish; the worker is free at once */
 
 typedef struct pawl_handler {
@@ -1328,6 +1337,40 @@ PAWL_API bool pawl_next_event(pawl_subscription *s, int64_t timeout_us, pawl_eve
 /* A descriptor that is readable while events wait, for poll and epoll. Do not read from it. */
 PAWL_API int pawl_subscription_fd(pawl_subscription *s);
 PAWL_API void pawl_unsubscribe(pawl_subscription *s);
+
+/* ---------------------------------------------------------------------------------------------------------------------------
+ * Pulling: a program that has tasks run elsewhere
+ *
+ * A queue with a puller has no threads. What can start is handed over, at most as many at a time as pawl_add_workers allows, and runs
+ * until pawl_run_finish, wherever that may be. Handlers say types and policies; their `run` and hooks are not called.
+ */
+typedef struct pawl_puller {
+    /* These may start at once. A run belongs to the program until it finishes or returns it. On any thread, as `ended` below: be quick;
+     * of pawl call only what begins with pawl_run_, and pawl_add_workers. */
+    void (*take)(void *ctx, pawl_run *const *runs, size_t count);
+    /* The outcome is committed as SUCCEEDED, FAILED, RETRYING, SNOOZED, CANCELLED or RELEASED; LEASE_LOST: it came too late and counts for
+     * nothing. Called once for each run that was finished; it is gone afterwards. */
+    void (*ended)(void *ctx, pawl_run *run, pawl_event_kind how);
+    void *ctx;
+} pawl_puller;
+
+/* So many more runs may be out at a time (negative: fewer, which ends none). There are 0 at first. `nobody`: and nobody will ask for some
+ * time, so what this node holds ready goes back. */
+PAWL_API pawl_status pawl_add_workers(pawl *p, const char *queue, int count, bool nobody, pawl_error *err);
+
+/* Gives a run back that nobody was told of: it is offered again, under the same fence. */
+PAWL_API pawl_status pawl_run_return(pawl_run *run, pawl_error *err);
+
+/* Many at once, in one commit if possible. Those that were finished before are left out. */
+PAWL_API void pawl_run_finish_all(pawl_run *const *runs, const pawl_outcome *outcomes, size_t count);
+
+/* Something of the program's own at a run. */
+PAWL_API void pawl_run_set_user(pawl_run *run, void *user);
+PAWL_API void *pawl_run_user(const pawl_run *run);
+
+/* How long this node's lease is good for yet: what others may be promised. It says
+ * nothing while the node holds no task. */
+PAWL_API int64_t pawl_lease_left(pawl *p);
 
 /* ---------------------------------------------------------------------------------------------------------------------------
  * Health

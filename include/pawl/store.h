@@ -583,6 +583,7 @@ typedef struct pawl_registration {
     const char *queues; /* comma-separated, for people and `why`; "" = dispatches only */
     const char *types;  /* comma-separated; "*" = any */
     int64_t lease_us;
+    bool outlives; /* its leases may be in use when its process has ended: nothing but their end proves that it is dead */
     /* Answer. */
     int64_t node;
 } pawl_registration;

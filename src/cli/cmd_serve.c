@@ -47,7 +47,7 @@ typedef struct serving {
     serve_sockets sockets;
     logger log;
     demo demo;
-    bool stopping;
+    bool stopping, shut; /* shut: no new connections */
     int64_t stop_by_us;
 } serving;
 
@@ -116,6 +116,9 @@ static pawl_status start_engine(serving *s, pawl_error *err)
 static pawl_status start_server(serving *s, pawl_error *err)
 {
     server_options o = {.p = s->p,
+                        .store = s->c->store,
+                        .name = serve_set.name,
+                        .lease_us = serve_set.lease_us,
                         .sockets = s->sockets.fds,
                         .sockets_count = s->sockets.count,
                         .tokens = serve_set.tokens,
@@ -185,7 +188,7 @@ static void begin_stop(serving *s)
     s->stop_by_us = cli_now_us() + serve_set.grace_us;
     serve_notify("STOPPING=1");
     log_line(&s->log, PAWL_INFO, "stopping: what is under way comes to its end; a second signal stops at once");
-    server_quiet(s->server);
+    server_drain(s->server);
     if (serve_set.demo) stopper_drain(&s->stop);
 }
 
@@ -193,6 +196,14 @@ static bool drained(const serving *s)
 {
     struct pollfd fd = {.fd = s->stop.drained, .events = POLLIN};
     return !s->stop.draining || poll(&fd, 1, 0) > 0;
+}
+
+/* Remote workers may bring what they have for half of the grace; then nobody is let in any more. */
+static void shut_door(serving *s)
+{
+    if (!s->stopping || s->shut) return;
+    s->shut = server_held(s->server) == 0 || cli_now_us() > s->stop_by_us - serve_set.grace_us / 2;
+    if (s->shut) server_quiet(s->server);
 }
 
 /* Which signal, or 0. */
@@ -212,7 +223,8 @@ static void attend(serving *s)
         if (signo == SIGHUP && !s->stopping) reload(s);
         else if (signo && s->stopping) return;
         else if (signo) begin_stop(s);
-        if (s->stopping && ((server_idle(s->server) && drained(s)) || cli_now_us() > s->stop_by_us)) return;
+        shut_door(s);
+        if (s->stopping && ((s->shut && server_idle(s->server) && drained(s)) || cli_now_us() > s->stop_by_us)) return;
         if (!s->stopping && serve_set.demo && !ready && demo_feed(&s->demo, &err))
             log_line(&s->log, PAWL_WARN, "demo: %s", err.message);
     }

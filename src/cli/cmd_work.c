@@ -12,6 +12,7 @@
 #include "cli/child.h"
 #include "cli/help.h"
 #include "cli/stop.h"
+#include "cli/work.h"
 #include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -21,14 +22,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RESULT_MAX (64u << 10)
-#define STATUS_FAIL 65   /* EX_DATAERR */
-#define STATUS_SNOOZE 75 /* EX_TEMPFAIL */
 #define ONCE_LOOK_MS 50
 
 const char help_work[] =
     "Runs COMMAND once for each task of the queue: the payload on its standard input, what it prints becomes the result (JSON if it is "
-    "valid JSON), its standard error becomes the run's log. Several \"pawl work\" on one store share the work.\n"
+    "valid JSON), its standard error becomes the run's log. Several \"pawl work\" on one store share the work. With --server "
+    "it needs no store, but the scope \"work\".\n"
     "\n"
     "The environment tells it more: PAWL_TASK_ID, PAWL_TASK_TYPE, PAWL_TASK_ATTEMPT, PAWL_TASK_FENCE, PAWL_TASK_QUEUE, PAWL_TASK_KEY; "
     "and PAWL_STORE, so that \"pawl enqueue\" inside it finds the same store.\n"
@@ -44,14 +43,10 @@ const char help_work[] =
     "Examples\n"
     "  pawl work --queue mail -- ./send-mail.sh\n"
     "  pawl work --type thumbnail --concurrency 4 --timeout 2m -- python3 thumbnail.py\n"
-    "  pawl work --once -- cat\n";
+    "  pawl work --once -- cat\n"
+    "  pawl work --server http://tasks.example:7295 --token-file worker.token -- ./resize.sh\n";
 
-static struct {
-    const char *queue, *name;
-    opt_list types;
-    int64_t concurrency, max_attempts, timeout_us, snooze_us, grace_us, retry_delay_us, lease_us;
-    bool once, quiet;
-} o;
+static work_settings o;
 
 const opt work_opts[] = {
     OPTION(OPT_NAME, "queue", &o.queue, "NAME", "the queue to work on", .fallback = "default"),
@@ -112,17 +107,15 @@ static child_stop stop_of(void *ctx)
 }
 
 /* "NAME=value" strings behind each other in `text`, pointers to them in the result; NULL: no memory. */
-static char **environment(buf *text, const pawl_run *run, const char *store)
+char **work_environment(buf *text, const work_task *task, const char *store)
 {
-    char id[PAWL_ID_TEXT];
     size_t count = 0, ours = 0;
-    pawl_id_format(pawl_run_id(run), id);
-    buf_fmt(text, "PAWL_TASK_ID=%s%c", id, 0);
-    buf_fmt(text, "PAWL_TASK_TYPE=%s%c", pawl_run_type(run), 0);
-    buf_fmt(text, "PAWL_TASK_QUEUE=%s%c", pawl_run_queue(run), 0);
-    buf_fmt(text, "PAWL_TASK_KEY=%s%c", pawl_run_key(run) ? pawl_run_key(run) : "", 0);
-    buf_fmt(text, "PAWL_TASK_ATTEMPT=%d%c", pawl_run_attempt(run), 0);
-    buf_fmt(text, "PAWL_TASK_FENCE=%lld%c", (long long)pawl_run_fence(run), 0);
+    buf_fmt(text, "PAWL_TASK_ID=%s%c", task->id, 0);
+    buf_fmt(text, "PAWL_TASK_TYPE=%s%c", task->type, 0);
+    buf_fmt(text, "PAWL_TASK_QUEUE=%s%c", task->queue, 0);
+    buf_fmt(text, "PAWL_TASK_KEY=%s%c", task->key ? task->key : "", 0);
+    buf_fmt(text, "PAWL_TASK_ATTEMPT=%d%c", task->attempt, 0);
+    buf_fmt(text, "PAWL_TASK_FENCE=%lld%c", (long long)task->fence, 0);
     if (store) buf_fmt(text, "PAWL_STORE=%s%c", store, 0);
     while (environ && environ[count]) count++;
     char **vector = text->failed ? NULL : alloc_new(alloc_default(), (count + 8) * sizeof *vector);
@@ -135,20 +128,35 @@ static char **environment(buf *text, const pawl_run *run, const char *store)
     return vector;
 }
 
-/* What it printed, without the newlines at the end, as a shell would take it. */
+static char **environment(buf *text, const pawl_run *run, const char *store)
+{
+    work_task task = {.type = pawl_run_type(run),
+                      .queue = pawl_run_queue(run),
+                      .key = pawl_run_key(run),
+                      .attempt = pawl_run_attempt(run),
+                      .fence = pawl_run_fence(run)};
+    pawl_id_format(pawl_run_id(run), task.id);
+    return work_environment(text, &task, store);
+}
+
+/* What a command printed, without the newlines at the end, as a shell would take it; answers what that is. */
+const char *work_trim(pawl_bytes *output)
+{
+    while (output->len && (output->data[output->len - 1] == '\n' || output->data[output->len - 1] == '\r')) output->len--;
+    if (json_valid(*output, NULL, NULL)) return NULL;
+    return utf8_valid(output->data, output->len) ? "text/plain; charset=utf-8" : "application/octet-stream";
+}
+
 static void keep_result(pawl_run *run, buf *output)
 {
     pawl_error err;
     pawl_bytes result = {output->data, output->len};
     if (output->failed) {
-        pawl_run_log(run, PAWL_WARN, "the output is larger than %u KiB and was not kept as the result", RESULT_MAX >> 10);
+        pawl_run_log(run, PAWL_WARN, "the output is larger than %u KiB and was not kept as the result", WORK_RESULT_MAX >> 10);
         return;
     }
-    while (result.len && (result.data[result.len - 1] == '\n' || result.data[result.len - 1] == '\r')) result.len--;
+    const char *type = work_trim(&result);
     if (!result.len) return;
-    const char *type = json_valid(result, NULL, NULL)        ? NULL
-                       : utf8_valid(result.data, result.len) ? "text/plain; charset=utf-8"
-                                                             : "application/octet-stream";
     if (pawl_run_result(run, result, type, &err))
         pawl_run_log(run, PAWL_WARN, "the output was not kept as the result: %s", err.message);
 }
@@ -167,8 +175,8 @@ static pawl_outcome judge_status(job *j, int status)
     char code[32];
     snprintf(code, sizeof code, "exit_%d", status);
     pawl_run_error_code(j->run, code);
-    if (status == STATUS_SNOOZE) return pawl_snooze(o.snooze_us);
-    if (status == STATUS_FAIL) return pawl_fail(j->run, "exit status %d%s%s", status, *j->last ? ": " : "", j->last);
+    if (status == WORK_SNOOZE) return pawl_snooze(o.snooze_us);
+    if (status == WORK_FAIL) return pawl_fail(j->run, "exit status %d%s%s", status, *j->last ? ": " : "", j->last);
     return pawl_retry(j->run, "exit status %d%s%s", status, *j->last ? ": " : "", j->last);
 }
 
@@ -198,7 +206,7 @@ static pawl_outcome run_command(pawl_run *run, void *ctx)
     buf text, output;
     job j = {.run = run};
     buf_init(&text, alloc_default(), 1 << 20);
-    buf_init(&output, alloc_default(), RESULT_MAX);
+    buf_init(&output, alloc_default(), WORK_RESULT_MAX);
     char **env = environment(&text, run, w->c->store);
     child_end end = {.output = &output};
     child_spec spec = {.argv = w->c->rest,
@@ -279,14 +287,19 @@ static void event_text(const cli *c, const pawl_event *e)
     buf_done(&text);
 }
 
+void work_show(const cli *c, const pawl_event *e)
+{
+    if (c->json) event_json(c, e);
+    else event_text(c, e);
+}
+
 static void show_events(worker *w)
 {
     pawl_event e;
     while (pawl_next_event(w->events, 0, &e)) {
         w->closed = w->closed || e.kind == PAWL_EVENT_STORE_CLOSED;
         if (o.quiet || !worth_showing(e.kind)) continue;
-        if (w->c->json) event_json(w->c, &e);
-        else event_text(w->c, &e);
+        work_show(w->c, &e);
     }
     fflush(stdout);
 }
@@ -475,6 +488,7 @@ int cmd_work(cli *c)
     if (!o.concurrency) o.concurrency = sysconf(_SC_NPROCESSORS_ONLN);
     w.c = c;
     if (guard_start(&w.guard, &err)) return cli_fail(c, &err);
+    if (c->server) return work_remote(c, &o, &w.guard);
     if (stopper_init(&w.stop, o.grace_us, &err)) return cli_fail(c, &err);
     w.p = w.stop.p = cli_open(
         c, &(pawl_options){.name = o.name, .workers = (int)o.concurrency, .grace_us = -1, .lease_us = o.lease_us}, &code);

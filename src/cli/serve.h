@@ -15,7 +15,7 @@ typedef struct serve_settings {
     const char *config, *tokens, *prefix, *name, *log_format, *log_level;
     opt_list listen, hosts;
     int64_t threads, desk_threads, connections, events, payload_max;
-    int64_t head_us, idle_us, body_us, answer_us, grace_us;
+    int64_t head_us, idle_us, body_us, answer_us, grace_us, lease_us;
     bool access_log, demo;
 } serve_settings;
 

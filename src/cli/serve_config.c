@@ -22,6 +22,7 @@ const opt serve_opts[] = {
     OPTION(OPT_LIST, "hosts", &serve_set.hosts, "NAME", "a name that clients may use for this server beside localhost; may be repeated"),
     OPTION(OPT_TEXT, "prefix", &serve_set.prefix, "PATH", "of all paths, behind a proxy: /pawl"),
     OPTION(OPT_NAME, "name", &serve_set.name, "NAME", "of this node, for people (default: the host's name)"),
+    OPTION(OPT_DURATION, "lease", &serve_set.lease_us, "DURATION", "of the tasks that remote workers have: after the server's death others wait this long", .min = 1500 * PAWL_MILLISECOND, .max = PAWL_DAY, .fallback = "30s"),
     OPTION(OPT_INT, "threads", &serve_set.threads, "N", "threads that speak HTTP", .min = 1, .max = 64, .fallback = "2"),
     OPTION(OPT_INT, "desk-threads", &serve_set.desk_threads, "N", "threads that wait for the store", .min = 1, .max = 256, .fallback = "8"),
     OPTION(OPT_INT, "connections", &serve_set.connections, "N", "open at once; others are told to come back", .min = 1, .max = 1000000, .fallback = "10000"),

@@ -103,8 +103,20 @@ static void measure_prefetch(core *c, queue *q)
 
 void claim_run_finished(core *c, queue *q, int64_t ran_us)
 {
-    if (c->config.surplus) measure_surplus(c, q, ran_us < SLOW ? ran_us : SLOW);
+    if (c->config.surplus && !q->pulled) measure_surplus(c, q, ran_us < SLOW ? ran_us : SLOW);
     measure_prefetch(c, q);
+}
+
+void core_workers(core *c, core_time now, int queue_at, int workers, bool nobody)
+{
+    queue *q = &c->queues[queue_at];
+    c->now = now;
+    q->workers = workers;
+    if (nobody) {
+        q->prefetch = 0;
+        run_release_queue(c, q);
+    }
+    engine_push(c);
 }
 
 void claim_moved(core *c, queue *q) { measure_prefetch(c, q); }

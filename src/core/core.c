@@ -196,6 +196,8 @@ pawl_status core_add_queue(core *c, const core_queue_config *config)
     q->policy = config->policy;
     q->concurrency = config->concurrency;
     q->takes_turns = config->fair;
+    q->pulled = config->pulled;
+    q->owner = config->owner;
     q->due.kind = TIMER_DUE;
     claim_run_slow(q);
     return PAWL_OK;
@@ -231,7 +233,10 @@ static char *csv(core *c, int count, const char *(*name)(const core *, int))
     return text;
 }
 
-static const char *queue_name(const core *c, int i) { return c->queues[i].workers > 0 ? c->queues[i].name : ""; }
+static const char *queue_name(const core *c, int i)
+{
+    return c->queues[i].workers > 0 || c->queues[i].pulled ? c->queues[i].name : "";
+}
 static const char *handler_type(const core *c, int i) { return c->handlers[i].type; }
 
 static bool make_policies(core *c)
@@ -676,8 +681,12 @@ int core_queues(const core *c) { return c->queues_count; }
 void core_queue_get(const core *c, int i, core_queue_numbers *out)
 {
     const queue *q = &c->queues[i];
-    *out = (core_queue_numbers){
-        .name = q->name, .workers = q->workers, .running = q->busy, .ready = q->ready_count, .at_once = q->at_once};
+    *out = (core_queue_numbers){.name = q->name,
+                                .workers = q->workers,
+                                .running = q->busy,
+                                .ready = q->ready_count,
+                                .at_once = q->at_once,
+                                .owner = q->owner};
 }
 
 void *core_handler_of(const core *c, const core_task *task) { return c->handlers[task->handler].owner; }

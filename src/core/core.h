@@ -66,6 +66,7 @@ typedef struct core_config {
     pawl_sweep retention;   /* keep_* only */
     const char *node_name;
     int64_t pid;
+    bool outlives;  /* see pawl_registration */
     int parked_max; /* tasks that wait here for a rate slot at most; 0 = 5000. Others wait in the store */
     int keys_max;   /* rate keys that local limits track; 0 = 100,000 */
     bool deferral_events_off;
@@ -85,6 +86,9 @@ typedef struct core_queue_config {
     policy policy;
     int concurrency; /* stored when it starts; 0: nothing is said */
     bool fair;
+    bool
+        pulled; /* its workers come and go: core_workers says how many there are. None at first, and nothing is handed out ahead */
+    void *owner; /* the driver's own */
 } core_queue_config;
 
 typedef struct core_limit { /* of starts; see pawl_handler */
@@ -329,7 +333,10 @@ void core_recalled(core *c, core_time now,
                    core_task *task); /* no worker has begun it: ready again, and less is handed out ahead */
 void core_progress(core *c, core_time now, core_task *task, int percent, const char *text); /* text: the driver's, see outcome */
 void core_task_free(core *c, core_task *task);                                              /* after CORE_SETTLED */
-void core_wake(core *c, core_time now);                                                     /* somebody else committed */
+/* So many workers has a queue that is `pulled` now; fewer than are busy: none is free until some are. nobody: and nobody will come soon, so
+ * what waits here goes back to the store. */
+void core_workers(core *c, core_time now, int queue, int workers, bool nobody);
+void core_wake(core *c, core_time now); /* somebody else committed */
 void core_clock_jumped(core *c, core_time now);
 void core_want_events(core *c, bool wanted);    /* CORE_EVENT only while wanted */
 pawl_id core_draw_id(core *c, core_time now);   /* an id for later use; 0: none yet, submit an empty request first */
@@ -346,6 +353,7 @@ int64_t core_lease_deadline(const core *c); /* mono: nothing may begin from then
 typedef struct core_queue_numbers {
     const char *name;
     int workers, running, ready, at_once; /* at_once: what a worker should take together */
+    void *owner;
 } core_queue_numbers;
 
 typedef struct core_numbers {

@@ -74,7 +74,9 @@ typedef struct queue {
     int64_t mean_us; /* for that: of the last runs, in 1/16 us */
     int concurrency; /* to be stored at the start; 0: nothing */
     bool takes_turns;
-    bool fair; /* its tenants do, by the store's last word: nothing is claimed ahead */
+    bool fair;   /* its tenants do, by the store's last word: nothing is claimed ahead */
+    bool pulled; /* see core_queue_config */
+    void *owner;
 } queue;
 
 typedef struct handler {

@@ -44,7 +44,8 @@ static void send_registration(core *c)
                                                 .pid = c->config.pid,
                                                 .queues = serves ? c->queues_csv : "",
                                                 .types = serves ? c->types_csv : "",
-                                                .lease_us = c->config.lease_us};
+                                                .lease_us = c->config.lease_us,
+                                                .outlives = c->config.outlives};
     engine_call(c, &c->reg);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define STUCK_GRACE_US (5 * PAWL_SECOND)
+#define INTERRUPTIONS_MAX 5 /* a run that is lost with whoever had it, and is interrupted so often, was the last of its task */
 
 core_task *run_find(const core *c, pawl_id id)
 {
@@ -476,7 +477,7 @@ static void again(core *c, core_task *t, pawl_attempt_outcome how, int64_t delay
     memset(&t->op.u, 0, sizeof t->op.u);
     t->op.u.release.delay_us = delay_us;
     t->op.u.release.failure = how == PAWL_ATTEMPT_RETRY || how == PAWL_ATTEMPT_TIMEOUT;
-    t->op.u.release.interruption = how == PAWL_ATTEMPT_INTERRUPTED;
+    t->op.u.release.interruption = how == PAWL_ATTEMPT_INTERRUPTED || how == PAWL_ATTEMPT_RESCUED;
     if (CANARY(SLOT_TWICE)) t->op.u.release.slot_us = throttle_slot_of(t), t->op.u.release.epoch = t->epoch;
     if (CANARY(INTERRUPTION_COSTS)) t->op.u.release.failure |= t->op.u.release.interruption;
     t->op.u.release.run = execution(c, t, how, error);
@@ -522,6 +523,14 @@ static bool decide_stopped(core *c, core_task *t)
     return false;
 }
 
+/* Whoever ran it is gone, as after the death of a node: it may be the task that kills them. */
+static void lost_run(core *c, core_task *t)
+{
+    const char *error = or_text(t->outcome->error, "whoever ran it is gone");
+    if (t->interruptions + 1 < INTERRUPTIONS_MAX) again(c, t, PAWL_ATTEMPT_RESCUED, 0, error);
+    else finish(c, t, PAWL_FAILED, PAWL_ATTEMPT_RESCUED, "rescued_too_often", error);
+}
+
 static void decide(core *c, core_task *t)
 {
     const core_outcome *o = t->outcome;
@@ -535,6 +544,8 @@ static void decide(core *c, core_task *t)
     case PAWL_RUN_SNOOZE: again(c, t, PAWL_ATTEMPT_SNOOZED, o->outcome.delay_us, NULL); break;
     case PAWL_RUN_FAIL: finish(c, t, PAWL_FAILED, PAWL_ATTEMPT_FAILED, "failed", or_text(o->error, "failed")); break;
     case PAWL_RUN_CANCELLED: finish(c, t, PAWL_CANCELLED, PAWL_ATTEMPT_CANCELLED, NULL, o->error); break;
+    case PAWL_RUN_INTERRUPTED: again(c, t, PAWL_ATTEMPT_INTERRUPTED, 0, o->error); break;
+    case PAWL_RUN_LOST: lost_run(c, t); break;
     case PAWL_RUN_COMPLETED:
         failure(c, t, false, -1, or_text(o->error, "the transaction that completed it was rolled back"));
         break;

@@ -76,6 +76,22 @@ pawl_status pawl_queue(pawl *p, const pawl_queue_options *options, pawl_error *e
     LEAVE(p);
 }
 
+pawl_status pawl_add_workers(pawl *p, const char *queue, int count, bool nobody, pawl_error *err)
+{
+    ENTER(p);
+    status = pool_add_workers(rt, queue, count, nobody, err);
+    LEAVE(p);
+}
+
+int64_t pawl_lease_left(pawl *p)
+{
+    runtime *rt;
+    if (handle_enter(p, &rt, NULL)) return 0;
+    int64_t left = atomic_load(&rt->lease_until_us) - rt->clock.boot_us(rt->clock.ctx);
+    handle_leave(p);
+    return left > 0 ? left : 0;
+}
+
 pawl_status pawl_handle(pawl *p, const pawl_handler *handler, pawl_error *err)
 {
     ENTER(p);

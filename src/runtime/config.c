@@ -196,15 +196,17 @@ static pawl_status frozen(const char *what, pawl_error *err)
 static pawl_status add_queue(runtime *rt, const pawl_queue_options *q, pawl_error *err)
 {
     core_queue_config config = {.name = q->name,
-                                .workers = q->workers < 0 ? 0
-                                           : q->workers   ? q->workers
-                                                          : default_workers(),
+                                .workers = q->workers < 0 || q->puller ? 0
+                                           : q->workers                ? q->workers
+                                                                       : default_workers(),
                                 .capacity = q->capacity ? q->capacity : rt->options.capacity,
                                 .depth_limit = q->depth_limit,
                                 .full = q->full,
                                 .concurrency = q->concurrency,
                                 .fair = q->fair,
+                                .pulled = q->puller != NULL,
                                 .policy = {.max_attempts = q->max_attempts, .timeout_us = q->timeout_us, .retry = q->retry}};
+    if (q->puller && !(config.owner = pawl_arena_bytes(rt->kept, q->puller, sizeof *q->puller))) return no_memory(err);
     if (!keep_retry(rt, &config.policy.retry)) return no_memory(err);
     return core_add_queue(rt->core, &config) ? no_memory(err) : PAWL_OK;
 }
@@ -226,6 +228,8 @@ static pawl_status check_queue(const pawl_queue_options *q, pawl_error *err)
     if (!status) status = in_range("capacity", q->capacity, CAPACITY_MAX, err);
     if (!status) status = in_range("depth_limit", q->depth_limit, INT64_MAX / 2, err);
     if (!status) status = places_valid("concurrency", q->concurrency, err);
+    if (!status && q->puller && (!q->puller->take || !q->puller->ended))
+        status = err_set(err, PAWL_INVALID, "the puller of queue \"%s\" lacks a function: set take and ended", q->name);
     if (!status && ((int)q->full < PAWL_FULL_DEFAULT || q->full > PAWL_FULL_REJECT))
         status = err_set(err, PAWL_INVALID, "full %d is none of pawl_full", (int)q->full);
     if (!status && q->timeout_us > LONGEST_US) status = err_set(err, PAWL_INVALID, "the timeout is longer than a century");

@@ -192,9 +192,30 @@ static int staff(pool *p)
     return others < p->idle ? others : p->idle;
 }
 
+#define HAND_OVER 256
+
+/* What can start in a queue with a puller is out as soon as it is known. */
+static void hand_over(pool *p)
+{
+    pawl_run *runs[HAND_OVER], *run;
+    size_t count = 0;
+    while ((run = pop(&p->new_tasks, &p->new_tasks_last))) {
+        p->new_count--;
+        work_pulled(run);
+        runs[count++] = run;
+        if (count < HAND_OVER && p->new_tasks) continue;
+        p->puller->take(p->puller->ctx, runs, count);
+        count = 0;
+    }
+}
+
 /* false: nobody could take its tasks; the core has them back */
 static bool flush_one(runtime *rt, pool *p)
 {
+    if (p->puller) {
+        hand_over(p);
+        return true;
+    }
     pawl_run *refused = NULL;
     core_queue_numbers numbers;
     core_queue_get(rt->core, (int)(p - rt->pools), &numbers);
@@ -337,6 +358,34 @@ input *pool_look(runtime *rt, core_time now)
     return first;
 }
 
+/* ---- pullers ------------------------------------------------------------------------------------------------------------- */
+
+static pool *find_pool(runtime *rt, const char *queue)
+{
+    for (int i = 0; queue && rt->pools && i < rt->pools_count; i++)
+        if (rt->pools[i].puller && strcmp(rt->pools[i].name, queue) == 0) return &rt->pools[i];
+    return NULL;
+}
+
+pawl_status pool_add_workers(runtime *rt, const char *queue, int count, bool nobody, pawl_error *err)
+{
+    pool *p = find_pool(rt, queue);
+    if (!p) return err_set(err, PAWL_NOT_FOUND, "no queue \"%s\" with a puller was started here", queue ? queue : "");
+    atomic_fetch_add(&p->pullers, count);
+    atomic_store(&p->nobody, nobody);
+    if (atomic_exchange(&p->workers_told, true)) return PAWL_OK;
+    p->workers_in.kind = INPUT_WORKERS;
+    loop_push(rt, &p->workers_in, true);
+    return PAWL_OK;
+}
+
+void pool_workers(runtime *rt, core_time now, pool *p)
+{
+    atomic_store(&p->workers_told, false);
+    int workers = atomic_load(&p->pullers);
+    core_workers(rt->core, now, (int)(p - rt->pools), workers > 0 ? workers : 0, atomic_exchange(&p->nobody, false));
+}
+
 /* ---- birth and death ----------------------------------------------------------------------------------------------------- */
 
 static bool init(runtime *rt, pool *p, const core_queue_numbers *q)
@@ -345,6 +394,7 @@ static bool init(runtime *rt, pool *p, const core_queue_numbers *q)
     p->name = q->name;
     p->workers = q->workers;
     p->at_once = 1;
+    p->puller = q->owner;
     p->tasks_last = &p->tasks;
     p->jobs_last = &p->jobs;
     p->new_tasks_last = &p->new_tasks;

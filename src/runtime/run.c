@@ -246,6 +246,24 @@ pawl_outcome pawl_fail(pawl_run *run, const char *fmt, ...)
     return (pawl_outcome){.kind = PAWL_RUN_FAIL};
 }
 
+pawl_outcome pawl_interrupted(pawl_run *run, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    set_error(run, fmt, args);
+    va_end(args);
+    return (pawl_outcome){.kind = PAWL_RUN_INTERRUPTED};
+}
+
+pawl_outcome pawl_lost(pawl_run *run, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    set_error(run, fmt, args);
+    va_end(args);
+    return (pawl_outcome){.kind = PAWL_RUN_LOST};
+}
+
 /* ---- spawning, finishing later, finishing in the caller's transaction ---------------------------------------------------- */
 
 static bool room_for_spawn(pawl_run *run)
@@ -292,7 +310,7 @@ pawl_status pawl_run_spawn(pawl_run *run, const pawl_task *task, pawl_id *id, pa
 pawl_status pawl_run_finish(pawl_run *run, pawl_outcome outcome, pawl_error *err)
 {
     if (!run) return err_set(err, PAWL_INVALID, "the run is NULL");
-    if (outcome.kind < PAWL_RUN_OK || outcome.kind > PAWL_RUN_COMPLETED || outcome.kind == PAWL_RUN_DEFERRED)
+    if (outcome.kind < PAWL_RUN_OK || outcome.kind > PAWL_RUN_LOST || outcome.kind == PAWL_RUN_DEFERRED)
         return err_set(err, PAWL_INVALID, "the outcome does not end a run: use pawl_ok, pawl_retry, pawl_fail, ...");
     int state = WORK_RUNNING;
     run->early = outcome;
@@ -303,6 +321,39 @@ pawl_status pawl_run_finish(pawl_run *run, pawl_outcome outcome, pawl_error *err
     work_finish(run, outcome);
     return PAWL_OK;
 }
+
+void pawl_run_finish_all(pawl_run *const *runs, const pawl_outcome *outcomes, size_t count)
+{
+    input *first = NULL, **end = &first, *last = NULL;
+    runtime *rt = NULL;
+    for (size_t i = 0; i < count; i++) {
+        int state = WORK_DEFERRED;
+        if (!atomic_compare_exchange_strong(&runs[i]->state, &state, WORK_OVER)) continue;
+        work_ended(runs[i], outcomes[i]);
+        rt = runs[i]->rt;
+        *end = last = &runs[i]->in;
+        end = &last->next;
+    }
+    if (rt) loop_come_back(rt, first, last, 0);
+}
+
+pawl_status pawl_run_return(pawl_run *run, pawl_error *err)
+{
+    int state = WORK_DEFERRED;
+    if (!run) return err_set(err, PAWL_INVALID, "the run is NULL");
+    if (!atomic_compare_exchange_strong(&run->state, &state, WORK_OVER))
+        return err_set(err, PAWL_MISUSE, "the run was finished before, or not handed to a puller");
+    run->in.kind = INPUT_RECALLED;
+    loop_push(run->rt, &run->in, true);
+    return PAWL_OK;
+}
+
+void pawl_run_set_user(pawl_run *run, void *user)
+{
+    if (run) run->user = user;
+}
+
+void *pawl_run_user(const pawl_run *run) { return run ? run->user : NULL; }
 
 static void fill_finish(pawl_run *run, pawl_op *op)
 {

@@ -208,6 +208,7 @@ static pawl_status new_core(runtime *rt)
                           .retention = retention(o),
                           .node_name = o->name,
                           .pid = getpid(),
+                          .outlives = o->leases_outlive,
                           .zone = zones_get,
                           .zone_ctx = rt};
     return core_new(&config, &rt->core);

@@ -59,7 +59,8 @@ typedef enum input_kind {
     INPUT_RECALLED,   /* the same, of one that has not begun */
     INPUT_DEFERRED,
     INPUT_PROGRESS,
-    INPUT_HOOKED /* its hook has returned: nobody needs it any more */
+    INPUT_HOOKED, /* its hook has returned: nobody needs it any more */
+    INPUT_WORKERS /* a pool's: so many workers are there now */
 } input_kind;
 
 typedef struct input {
@@ -194,6 +195,12 @@ typedef struct pool {
     int new_count;
     bool dirty;
     struct pool *next_dirty;
+    /* A queue with a puller: */
+    const pawl_puller *puller;
+    _Atomic int pullers;      /* workers that there are */
+    atomic_bool nobody;       /* and nobody will ask for some time */
+    atomic_bool workers_told; /* its input is on its way */
+    input workers_in;
 } pool;
 
 bool pool_start_all(runtime *rt);
@@ -205,7 +212,9 @@ int pool_owed(const runtime *rt);                    /* of this thread, if it is
 bool pool_short(runtime *rt);                        /* driver's: runs are short, and somebody looks whether that stays so */
 input *pool_recall(runtime *rt, int queue);          /* driver's: what nobody has begun; nobody will */
 input *pool_look(runtime *rt, core_time now);        /* driver's: takes back what nobody begins */
-extern _Thread_local pool *pool_returning;           /* whose worker this thread is, while it looks for more next */
+pawl_status pool_add_workers(runtime *rt, const char *queue, int count, bool nobody, pawl_error *err);
+void pool_workers(runtime *rt, core_time now, pool *p); /* driver's */
+extern _Thread_local pool *pool_returning;              /* whose worker this thread is, while it looks for more next */
 
 /* ---- one execution ------------------------------------------------------------------------------------------------------- */
 
@@ -252,6 +261,7 @@ struct pawl_run {
     list late; /* driver's: its progress waits */
     pawl_op *spawns;
     int spawns_count, spawns_room;
+    void *user;
 };
 
 void work_start(runtime *rt, core_task *task);                         /* driver's: CORE_RUN */
@@ -264,6 +274,8 @@ int64_t work_late_deadline(const runtime *rt);
 void work_free(runtime *rt, pawl_run *run); /* driver's */
 void work_do(pawl_run *run);                /* a worker's: the handler, or a hook */
 void work_finish(pawl_run *run, pawl_outcome outcome);
+void work_ended(pawl_run *run, pawl_outcome outcome); /* its input is ready to be pushed */
+void work_pulled(pawl_run *run);                      /* driver's: it is about to be handed to a puller */
 void work_done(runtime *rt);
 void work_execution(const pawl_run *run, pawl_execution *out);
 void work_took(void);                      /* a worker's: it has new runs, and what it knew of the time is old */

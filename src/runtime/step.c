@@ -59,6 +59,7 @@ static void feed(runtime *rt, core_time now, input *in)
     case INPUT_DEFERRED: core_deferred(rt->core, now, container_of(in, pawl_run, deferred_in)->task); break;
     case INPUT_PROGRESS: work_progressed(rt, now, container_of(in, pawl_run, progress_in)); break;
     case INPUT_HOOKED: hooked(rt, container_of(in, pawl_run, in)); break;
+    case INPUT_WORKERS: pool_workers(rt, now, container_of(in, pool, workers_in)); break;
     }
 }
 

@@ -94,9 +94,36 @@ static void run_for_hook(runtime *rt, core_task *task)
     run->def = core_handler_of(rt->core, task);
 }
 
+static pawl_event_kind ended_as(core_settled settled)
+{
+    switch (settled) {
+    case CORE_SETTLED_SUCCEEDED: return PAWL_EVENT_SUCCEEDED;
+    case CORE_SETTLED_FAILED: return PAWL_EVENT_FAILED;
+    case CORE_SETTLED_RETRY: return PAWL_EVENT_RETRYING;
+    case CORE_SETTLED_SNOOZED: return PAWL_EVENT_SNOOZED;
+    case CORE_SETTLED_CANCELLED: return PAWL_EVENT_CANCELLED;
+    case CORE_SETTLED_RELEASED: return PAWL_EVENT_RELEASED;
+    case CORE_SETTLED_LOST: break;
+    }
+    return PAWL_EVENT_LEASE_LOST;
+}
+
+static void tell_puller(runtime *rt, const pawl_puller *puller, const core_action *action)
+{
+    pawl_run *run = action->task->run;
+    if (run) puller->ended(puller->ctx, run, ended_as(action->settled));
+    work_free(rt, run);
+    core_task_free(rt->core, action->task);
+}
+
 void work_settled(runtime *rt, const core_action *action)
 {
     core_task *task = action->task;
+    const pawl_puller *puller = rt->pools ? rt->pools[task->queue].puller : NULL;
+    if (puller) {
+        tell_puller(rt, puller, action);
+        return;
+    }
     if (!task->run && task->refusal) run_for_hook(rt, task);
     pawl_run *run = task->run;
     if (run && has_hook(&run->def->h, action->settled)) {
@@ -153,6 +180,12 @@ void work_done(runtime *rt)
         alloc_free(&rt->allocator, run);
     }
     rt->free_runs = NULL;
+}
+
+void work_pulled(pawl_run *run)
+{
+    run->began_us = run->rt->clock.wall_us(run->rt->clock.ctx);
+    atomic_store(&run->state, WORK_DEFERRED);
 }
 
 /* ---- progress: at most every PROGRESS_EVERY_US, the newest counts -------------------------------------------------------- */
@@ -279,12 +312,14 @@ static pawl_outcome checked(pawl_run *run, pawl_outcome outcome)
     case PAWL_RUN_OK:
     case PAWL_RUN_RETRY:
     case PAWL_RUN_FAIL:
+    case PAWL_RUN_INTERRUPTED:
+    case PAWL_RUN_LOST:
     case PAWL_RUN_CANCELLED: return outcome;
     default: return fail(run, "it returned no outcome: return pawl_ok(), pawl_retry(...), ...");
     }
 }
 
-static void ended(pawl_run *run, pawl_outcome outcome)
+void work_ended(pawl_run *run, pawl_outcome outcome)
 {
     run->over = true;
     fill_outcome(run, checked(run, outcome));
@@ -293,7 +328,7 @@ static void ended(pawl_run *run, pawl_outcome outcome)
 
 void work_finish(pawl_run *run, pawl_outcome outcome)
 {
-    ended(run, outcome);
+    work_ended(run, outcome);
     loop_push(run->rt, &run->in, true);
 }
 
@@ -317,7 +352,7 @@ static void returned(pawl_run *run, pawl_outcome outcome)
     }
     int was = atomic_exchange(&run->state, WORK_OVER);
     if (was == WORK_EARLY) outcome = run->early; /* pawl_run_finish has answered OK: that counts */
-    ended(run, outcome);
+    work_ended(run, outcome);
     pool_report(run);
 }
 

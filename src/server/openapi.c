@@ -55,6 +55,16 @@ static const struct {
     {"nodes", "nodes:[node]"},
     {"stats", "now:time? closed:text? waiting:int pending:int leased:int dead:int window_us:int dispatched:int succeeded:int failed:int cancelled:int "
               "retried:int rescued:int wait_p50_us:int wait_p99_us:int run_p50_us:int run_p99_us:int"},
+    {"worker", "worker:text name:text token:text? queues:text types:text held:int waits:bool drain:bool registered_at:time? seen_at:time? lease_left_us:int"},
+    {"workers", "workers:[worker]"},
+    {"registered", "worker:text lease_us:int renew_us:int"},
+    {"claimed_task", "id:id fence:int type:text queue:text key:text? tenant:text? attempt:int max_attempts:int deadline:time? headers:text? traceparent:text? "
+                     "content_type:text payload:any* payload_base64:text*"},
+    {"claimed", "tasks:[claimed_task] lease_us:int drain:bool stopping:bool"},
+    {"lease", "id:id fence:int reason:text*"},
+    {"renewed", "lost:[lease] stop:[lease] lease_us:int renew_us:int drain:bool stopping:bool"},
+    {"reported_item", "id:id fence:int status:text as:text* detail:text*"},
+    {"reported", "results:[reported_item] lease_us:int drain:bool stopping:bool"},
     {"act", "at:time? who:text? action:text? detail:text? id:id?"},
     {"acts", "acts:[act] next:int?"},
     {"event", "at:time? event:text id:id? type:text? queue:text? attempt:int fence:int delay_us:int* percent:int* text:text*"},
@@ -338,7 +348,9 @@ static const struct {
     const char *required;
 } bodies[] = {{"new_task", task_fields, "type"}, {"filter", filter_fields, NULL}, {"action", action_body, NULL},
               {"rate", rate_body, "permits"},    {"most", most_body, "most"},     {"schedule_spec", schedule_fields, NULL},
-              {"plan", plan_fields, NULL},       {"run", run_body, NULL},         {"new_batch", batch_body, NULL}};
+              {"plan", plan_fields, NULL},       {"run", run_body, NULL},         {"new_batch", batch_body, NULL},
+              {"new_worker", worker_body, NULL}, {"claim", claim_body, NULL},     {"renewal", renew_body, NULL},
+              {"report", report_body, NULL}};
 
 static const char *body_name(const field *fields)
 {
@@ -376,7 +388,8 @@ static void responses(json_writer *w, const route *r)
     jsonw_key(w, "responses");
     jsonw_object(w);
     response(w, "200", "done", type, schema);
-    if (strcmp(r->answer, "receipt") == 0 || (strcmp(r->answer, "batch") == 0 && r->method == HTTP_POST))
+    if (strcmp(r->answer, "receipt") == 0 || strcmp(r->answer, "registered") == 0 ||
+        (strcmp(r->answer, "batch") == 0 && r->method == HTTP_POST))
         response(w, "201", "stored", type, schema);
     if (strcmp(r->answer, "ready") == 0) response(w, "503", "not now", type, schema);
     response(w, "default", "what is wrong, and what to do", "application/problem+json", "problem");

@@ -36,7 +36,8 @@ typedef struct route {
 extern const route routes[]; /* ends with name NULL */
 extern const field no_fields[], list_query[], get_query[], action_body[], limits_query[], key_query[], rate_body[], nodes_query[],
     acts_query[], stats_query[], events_query[], schedules_query[], schedule_query[], put_query[], preview_query[], run_body[],
-    places_query[], place_query[], most_body[], batches_query[], batch_body[], tree_query[], relatives_query[];
+    places_query[], place_query[], most_body[], batches_query[], batch_body[], tree_query[], relatives_query[],
+    worker_body[], claim_body[], renew_body[], report_body[];
 
 struct bulk;
 struct idem;
@@ -85,6 +86,13 @@ void events_free(events *e);
 int events_clients(events *e);
 int64_t events_dropped(events *e);
 
+/* crew.c: remote workers */
+typedef struct crew crew;
+crew *crew_new(server *s, pawl_error *err);
+void crew_drain(crew *w); /* nothing is handed out any more */
+int crew_held(crew *w);   /* tasks that workers have */
+void crew_free(crew *w);
+
 /* metrics.c */
 typedef struct counters {
     atomic_llong requests[6]; /* by the first digit of their status */
@@ -100,6 +108,7 @@ struct server {
     desk desk;
     idem_table *idem;
     events *events;
+    crew *crew;
     counters counters;
     atomic_bool quiet, access_log;
     int64_t started_us;

@@ -50,6 +50,13 @@
     X(schedule_disable, POST,   "/v1/schedules/{name}/disable", OPERATE, DESK,   ALL,   no_fields,    no_fields,    "done",         "schedules disable", "Let a schedule fire nothing, on any node") \
     X(schedule_run, POST,   "/v1/schedules/{name}/run",    OPERATE, DESK,   ALL,   no_fields,    run_body,     "receipt",      "schedules run",     "Make a task of a schedule now") \
     X(node_list,    GET,    "/v1/nodes",                   READ,    DESK,   ALL,   nodes_query,  no_fields,    "nodes",        "nodes",             "Processes that run tasks") \
+    X(worker_list,  GET,    "/v1/workers",                 READ,    LOOP,   ALL,   no_fields,    no_fields,    "workers",      "",                  "Remote workers: what they are for, what they have") \
+    X(worker_register, POST, "/v1/workers",                WORK,    DESK,   ALL,   no_fields,    worker_body,  "registered",   "work",              "Register a worker: it may claim tasks of its queues and types") \
+    X(worker_leave, DELETE, "/v1/workers/{worker}",        WORK,    LOOP,   ALL,   no_fields,    no_fields,    "done",         "work",              "The worker goes: what it still has is given back") \
+    X(worker_claim, POST,   "/v1/workers/{worker}/claim",  WORK,    LOOP,   ALL,   no_fields,    claim_body,   "claimed",      "work",              "Tasks to run: answers as soon as there are any, or when the wait is over") \
+    X(worker_renew, POST,   "/v1/workers/{worker}/renew",  WORK,    LOOP,   ALL,   no_fields,    renew_body,   "renewed",      "work",              "The worker lives, and has these tasks: answers what to stop, and what is lost") \
+    X(worker_report, POST,  "/v1/workers/{worker}/report", WORK,    LOOP,   ALL,   no_fields,    report_body,  "reported",     "work",              "Outcomes, logs and progress of many tasks: answers for each, when all are committed") \
+    X(worker_drain, POST,   "/v1/workers/{worker}/drain",  OPERATE, LOOP,   ALL,   no_fields,    no_fields,    "done",         "",                  "Give the worker nothing more, and tell it so") \
     X(act_list,     GET,    "/v1/acts",                    READ,    DESK,   ALL,   acts_query,   no_fields,    "acts",         "log",                "The operator log: who did what, newest first") \
     X(stats,        GET,    "/v1/stats",                   READ,    DESK,   ALL,   stats_query,  no_fields,    "stats",        "stats",             "Counts, rates and times") \
     X(events,       GET,    "/v1/events",                  READ,    LOOP,   ALL,   events_query, no_fields,    "text/event-stream", "",             "What happens to tasks, as it happens (server-sent events)") \

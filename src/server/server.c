@@ -71,6 +71,7 @@ static size_t body_limit(const call *c)
     if (c->route->place == PLACE_STREAM) return ndjson(c) ? SIZE_MAX : BULK_BODY_MAX;
     if (c->route->body == task_fields || c->route->body == schedule_fields || c->route->body == run_body)
         return c->s->options.payload_max + c->s->options.payload_max / 5 * 2 + (64u << 10);
+    if (c->route->body == report_body || c->route->body == renew_body) return BULK_BODY_MAX;
     if (c->route->body != no_fields) return SMALL_BODY_MAX;
     return c->route->method == HTTP_GET ? 0 : 2; /* "{}" does no harm */
 }
@@ -152,6 +153,7 @@ static pawl_status open_parts(server *s, pawl_error *err)
         return err_set(err, PAWL_NO_MEMORY, "could not start the server: out of memory");
     if (!(s->auth = auth_new(o->tokens, o->hosts, o->hosts_count, err))) return err->status;
     if (!(s->events = events_new(s, o->events_max, err))) return err->status;
+    if (!(s->crew = crew_new(s, err))) return err->status;
     http_options http = {.sockets = o->sockets,
                          .sockets_count = o->sockets_count,
                          .threads = o->threads,
@@ -168,6 +170,7 @@ static pawl_status open_parts(server *s, pawl_error *err)
 static void free_parts(server *s)
 {
     desk_close(&s->desk);
+    crew_free(s->crew);
     events_free(s->events);
     auth_free(s->auth);
     idem_free(s->idem);
@@ -192,9 +195,17 @@ pawl_status server_reload(server *s, pawl_error *err) { return auth_reload(s->au
 
 void server_set_access_log(server *s, bool on) { atomic_store(&s->access_log, on); }
 
-void server_quiet(server *s)
+void server_drain(server *s)
 {
     atomic_store(&s->quiet, true);
+    crew_drain(s->crew);
+}
+
+int server_held(server *s) { return crew_held(s->crew); }
+
+void server_quiet(server *s)
+{
+    server_drain(s);
     http_quiet(s->http);
     events_stop(s->events);
 }

@@ -10,6 +10,9 @@ typedef struct server server;
 
 typedef struct server_options {
     pawl *p;            /* open; outlives the server */
+    const char *store;  /* where it was opened, for the engines of remote workers; as in pawl_options */
+    const char *name;   /* of these nodes */
+    int64_t lease_us;   /* of these nodes; those of workers are at most half as long */
     const int *sockets; /* listening; the server's from now on */
     size_t sockets_count;
     const char *tokens;       /* file of tokens; NULL: none, only local clients are let in */
@@ -30,7 +33,9 @@ typedef struct server_options {
 pawl_status server_start(const server_options *options, server **out, pawl_error *err);
 pawl_status server_reload(server *s, pawl_error *err); /* reads the tokens again; on failure the old ones stay */
 void server_set_access_log(server *s, bool on);
-void server_quiet(server *s); /* no new connections, /readyz says so; what is under way goes on */
+void server_drain(server *s); /* remote workers get nothing more, /readyz says so */
+int server_held(server *s);   /* tasks that remote workers have */
+void server_quiet(server *s); /* the same; no new connections, /readyz says so; what is under way goes on */
 bool server_idle(server *s);  /* nothing is under way */
 void server_stop(server *s);
 

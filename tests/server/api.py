@@ -361,6 +361,22 @@ def together():
     checks.that("enqueues share commits", used < 300, used)
 
 
+# ---- remote workers -----------------------------------------------------------------------------------------------------------
+
+
+def workers():
+    worker = call("POST", "/v1/workers", {"name": "here", "queues": ["remote"], "types": ["far"]}, 201).json["worker"]
+    call("POST", "/v1/tasks", {"type": "far", "queue": "remote", "payload": {"n": 1}}, 201)
+    task = call("POST", f"/v1/workers/{worker}/claim", {"max": 3, "wait": "5s", "number": 1}, 200).json["tasks"][0]
+    lease = {"id": task["id"], "fence": task["fence"]}
+    call("POST", f"/v1/workers/{worker}/renew", {"held": [lease, {**lease, "fence": 77}], "number": 1}, 200)
+    checks.equal("who is there", [(w["name"], w["held"]) for w in call("GET", "/v1/workers", wanted=200).json["workers"]], [("here", 1)])
+    call("POST", f"/v1/workers/{worker}/report", {"items": [{**lease, "outcome": "succeeded"}, {**lease, "fence": 77}]}, 200)
+    call("POST", f"/v1/workers/{worker}/drain", wanted=200)
+    call("DELETE", f"/v1/workers/{worker}", wanted=200)
+    refused("gone", 404, "Register again", "POST", f"/v1/workers/{worker}/renew", {})
+
+
 # ---- numbers ------------------------------------------------------------------------------------------------------------------
 
 SAMPLE = re.compile(r'^([a-z_]+)(?:\{([a-z_]+)="((?:[^"\\\n]|\\[\\"n])*)"\})? (-?\d+(?:\.\d+)?)$')
@@ -413,7 +429,8 @@ def main():
     global server, document
     with served.Server() as server:
         document = Document(server.get("/v1/openapi.json").json)
-        for part in (tasks, lists, bulk, idempotency, store, schedules, concurrency, batches, dead, bad_input, together, metrics, documents):
+        for part in (tasks, lists, bulk, idempotency, store, schedules, concurrency, batches, dead, bad_input, together, workers, metrics,
+                     documents):
             part()
     return checks.end()
 

@@ -52,6 +52,15 @@ class Server:
             self.address = (found[1].strip("[]"), int(found[2]))
         return self
 
+    def start_again(self):
+        """Once it has ended, at the same address."""
+        self.process.wait(60 * FACTOR)
+        with self.changed:
+            self.changed.wait_for(lambda: self.lines[-1:] == [None], 30 * FACTOR)
+            self.lines.clear()
+        self.listen = "%s:%d" % self.address
+        return self.start()
+
     def read(self):
         for line in self.process.stderr:
             with self.changed:

@@ -5,7 +5,8 @@
  * neither renewals nor claims count leases.
  *
  * A node lives as long as the handle it was registered with is open: the handle holds a lock in the sidecar, and the lock falls
- * when the process ends. A free lock proves death, but only in the sidecar file that the node was born with.
+ * when the process ends. A free lock proves death, but only in the sidecar file that the node was born with. Of a node whose leases
+ * outlive its process the file's id is stored negative: the lock shows that it lives, and proves nothing about its leases.
  */
 #include "base/text.h"
 #include "store/sqlite/quota.h"
@@ -34,7 +35,7 @@ static void node_store(tx *t, const pawl_registration *call, int64_t node)
     put_text(&q, call->queues ? call->queues : "");
     put_text(&q, call->types ? call->types : "");
     put_int(&q, call->lease_us);
-    put_int(&q, sidecar_id(&t->s->side));
+    put_int(&q, call->outlives ? -sidecar_id(&t->s->side) : sidecar_id(&t->s->side));
     put_int(&q, t->now_us);
     query_run(&q);
     q = query_on(t->c, SQL_heartbeat_add);

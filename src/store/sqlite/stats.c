@@ -3,6 +3,7 @@
  */
 #include "store/sqlite/read.h"
 #include <string.h>
+#include <stdlib.h>
 
 #define DUE_MAX 10000
 
@@ -20,7 +21,7 @@ static int64_t count(reading *r, sql_name which)
 bool node_visible(reading *r, int64_t node, int64_t sidecar, bool alive, const char *boot_id, int64_t expires_us)
 {
     if (!alive) return false;
-    bool lock = sidecar && sidecar == sidecar_id(&r->s->side) && !sidecar_dead(&r->s->side, node);
+    bool lock = sidecar && llabs(sidecar) == sidecar_id(&r->s->side) && !sidecar_dead(&r->s->side, node);
     return lock || !node_lapsed(r->s, boot_id, expires_us, r->boot_us);
 }
 

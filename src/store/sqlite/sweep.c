@@ -13,6 +13,7 @@
 #include "store/sqlite/place.h"
 #include "store/sqlite/quota.h"
 #include <string.h>
+#include <stdlib.h>
 
 #define LOOK_MAX 20                  /* rows looked at for each one that may be removed */
 #define ID_SLACK_MS (60 * 60 * 1000) /* an id may be this much younger than its task */
@@ -343,7 +344,7 @@ static void bury_idle(sweeping *s)
     int count = 0;
     while (count < s->left && query_row(&q)) {
         int64_t node = get_int(&q);
-        if (node_proven_dead(s->t->s, node, get_int(&q))) s->rows[count++].id = node;
+        if (node_proven_dead(s->t->s, node, llabs(get_int(&q)))) s->rows[count++].id = node;
     }
     query_end(&q);
     for (int i = 0; i < count; i++) node_kill(s->t, s->rows[i].id, 0);

@@ -1,0 +1,32 @@
+/* pawl work: what running commands for a store (cmd_work.c) and for a server (work_remote.c) share. */
+#ifndef CLI_WORK_H
+#define CLI_WORK_H
+
+#include "cli/child.h"
+#include "cli/cli.h"
+
+#define WORK_RESULT_MAX (64u << 10)
+#define WORK_FAIL 65   /* EX_DATAERR */
+#define WORK_SNOOZE 75 /* EX_TEMPFAIL */
+
+typedef struct work_settings {
+    const char *queue, *name;
+    opt_list types;
+    int64_t concurrency, max_attempts, timeout_us, snooze_us, grace_us, retry_delay_us, lease_us;
+    bool once, quiet;
+} work_settings;
+
+typedef struct work_task {
+    char id[PAWL_ID_TEXT];
+    const char *type, *queue, *key;
+    int attempt;
+    int64_t fence;
+} work_task;
+
+char **work_environment(buf *text, const work_task *task, const char *store);
+const char *work_trim(pawl_bytes *output); /* the content type of what is left; NULL: JSON */
+void work_show(const cli *c, const pawl_event *e);
+
+int work_remote(cli *c, const work_settings *o, guard *guard); /* stops the guard, too */
+
+#endif
