@@ -23,7 +23,7 @@
     X(schedule_followed) X(occurrence_any) X(occurrence_of) X(occurrence_get) X(occurrence_put) X(occurrence_end) \
     X(occurrence_trim) X(occurrence_drop) X(schedules_due) X(schedules_list) X(occurrences_waiting) X(occurrences_list) \
     /* claim.sql */ \
-    X(lane_next) X(lane_due) X(lane_future) X(lane_count) \
+    X(lane_next) X(lane_due) X(lane_end) X(lane_future) X(lane_count) \
     /* move.sql */ \
     X(gate_mode) X(gate_get) X(gate_put) X(gate_position) X(gate_leases) X(dump_tasks) X(dump_live) X(dump_leased) \
     X(dump_done) X(dump_failed) X(dump_attempts) X(dump_log) X(dump_changes) X(dump_minute_next) X(dump_minutes) X(dump_acts) \
