@@ -1,7 +1,7 @@
 /* What SQLite itself can do on this machine: the least a durable task costs, without an engine. `pawl bench` is compared with it.
  *
  *   raw_sqlite life   DIR TASKS BATCH   one table; a batch is inserted as leased in one commit and marked done in the next
- *   raw_sqlite commit DIR COMMITS       one small row per commit; prints percentiles
+ *   raw_sqlite commit DIR COMMITS RATE  one small row per commit, so many a second (0: one after the other); prints percentiles
  *
  * WAL, synchronous=FULL, 200-byte JSON payload. Prints one JSON object.
  */
@@ -105,12 +105,22 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void commits(int64_t count)
+/* Sleeps until the i-th of so many a second is due: what a machine at rest needs to get going is part of a commit then. */
+static void await_turn(double from, int64_t i, int64_t rate)
+{
+    double due = from + (double)i / (double)(rate ? rate : 1);
+    struct timespec at = {(time_t)due, (long)((due - (double)(time_t)due) * 1e9)};
+    if (rate) clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+}
+
+static void commits(int64_t count, int64_t rate)
 {
     sqlite3_stmt *in = prepare("INSERT INTO task VALUES (?1, ?2, ?3, ?4, 1, 0, ?5, 1, ?5 + 30, 7, NULL)");
     double *took = calloc((size_t)count, sizeof *took);
     if (!took) exit(1);
+    double from = seconds();
     for (int64_t i = 0; i < count; i++) {
+        await_turn(from, i, rate);
         double start = seconds();
         insert(in, i + 1);
         took[i] = (seconds() - start) * 1e6;
@@ -123,12 +133,12 @@ static void commits(int64_t count)
 int main(int argc, char **argv)
 {
     if (argc < 4) {
-        fprintf(stderr, "usage: raw_sqlite life DIR TASKS BATCH | raw_sqlite commit DIR COMMITS\n");
+        fprintf(stderr, "usage: raw_sqlite life DIR TASKS BATCH | raw_sqlite commit DIR COMMITS RATE\n");
         return 2;
     }
     make_payload();
     open_file(argv[2]);
-    if (strcmp(argv[1], "commit") == 0) commits(atoll(argv[3]));
+    if (strcmp(argv[1], "commit") == 0) commits(atoll(argv[3]), argc > 4 ? atoll(argv[4]) : 0);
     else life(atoll(argv[3]), argc > 4 ? atoll(argv[4]) : 1000);
     return 0;
 }

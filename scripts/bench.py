@@ -118,11 +118,14 @@ class Bench:
             self.pawl("memory", "--tasks", self.scaled(2000000), "--batch", 150, "--producers", 2, "--in-flight", 1000, "--workers", 1,
                       store="memory:")
             self.keep("raw commit", self.raw("commit", self.folder, self.scaled(2000)))
+            self.pawl("alone", "--tasks", self.scaled(2000), "--mode", "enqueue", "--producers", 1, "--batch", 1)
+            self.keep("raw rate", self.raw("commit", self.folder, self.scaled(1000), 200))
             self.pawl("latency", "--tasks", self.scaled(1000), "--mode", "latency", "--producers", 1, "--rate", 200)
 
     def speed_table(self):
         raw, life = self.speed("raw life"), self.speed("bulk")
-        commit, dispatch = self.median("raw commit", "commit_us", "p50"), self.median("latency", "dispatch_us", "p50")
+        commit, dispatch = self.median("raw commit", "commit_us", "p50"), self.median("alone", "dispatch_us", "p50")
+        idle, called = self.median("raw rate", "commit_us", "p50"), self.median("latency", "dispatch_us", "p50")
         start = [rounded(self.median("latency", "start_us", key)) for key in ("p50", "p99")]
         t = Table("measure", "figure", "beside", "ratio")
         t.row("raw SQLite, FULL, born leased, batch 1000", f"{rounded(raw)}/s", "", "")
@@ -134,6 +137,8 @@ class Bench:
                            ("drain", "backlog run by two processes")):
             t.row(f"SQLite, {what}", f"{rounded(self.speed(name))}/s", "raw born leased", ratio(self.speed(name), raw))
         t.row("SQLite, one caller, dispatch returns, p50", f"{rounded(dispatch)} us", "raw commit", ratio(dispatch, commit))
+        t.row("the same 200 times a second, p50", f"{rounded(called)} us", f"raw commit 200 times a second: {rounded(idle)} us",
+              ratio(called, idle))
         t.row("SQLite, dispatch to start, p50 / p99", f"{' / '.join(start)} us", "", "")
         return t
 

@@ -209,10 +209,19 @@ static pawl_status add_queue(runtime *rt, const pawl_queue_options *q, pawl_erro
     return core_add_queue(rt->core, &config) ? no_memory(err) : PAWL_OK;
 }
 
+/* Nodes tell each other what they serve as a list with commas. */
+static pawl_status check_served(const char *name, const char *what, pawl_error *err)
+{
+    pawl_status status = valid_name(name, what, err);
+    if (!status && strchr(name, ','))
+        status = err_set(err, PAWL_INVALID, "the %s \"%s\" has a comma: a node cannot serve it", what, name);
+    return status;
+}
+
 static pawl_status check_queue(const pawl_queue_options *q, pawl_error *err)
 {
     if (!q) return err_set(err, PAWL_INVALID, "the queue's options are NULL");
-    pawl_status status = valid_name(q->name, "queue", err);
+    pawl_status status = check_served(q->name, "queue", err);
     if (!status && q->workers > 0) status = in_range("workers", q->workers, WORKERS_MAX, err);
     if (!status) status = in_range("capacity", q->capacity, CAPACITY_MAX, err);
     if (!status) status = in_range("depth_limit", q->depth_limit, INT64_MAX / 2, err);
@@ -319,9 +328,9 @@ static pawl_status check_concurrency(const pawl_handler *h, pawl_error *err)
 static pawl_status check_handler(const pawl_handler *h, pawl_error *err)
 {
     if (!h) return err_set(err, PAWL_INVALID, "the handler is NULL");
-    pawl_status status = valid_name(h->type, "type", err);
+    pawl_status status = check_served(h->type, "type", err);
     if (!status && !h->run) status = err_set(err, PAWL_INVALID, "the handler of \"%s\" has no run function", h->type);
-    if (!status) status = valid_optional(h->queue, "queue", err);
+    if (!status && h->queue) status = check_served(h->queue, "queue", err);
     if (!status && h->timeout_us > LONGEST_US) status = err_set(err, PAWL_INVALID, "the timeout is longer than a century");
     if (!status) status = check_rate(h, err);
     if (!status) status = check_concurrency(h, err);

@@ -178,6 +178,8 @@ static void configuration(void **state)
     refused(pawl_handle(w->p, &(pawl_handler){.type = "t", .run = succeed, .queue = "\n"}, err), PAWL_INVALID, "queue");
     refused(pawl_queue(w->p, NULL, err), PAWL_INVALID, "NULL");
     refused(pawl_queue(w->p, &(pawl_queue_options){.workers = 1}, err), PAWL_INVALID, "queue");
+    refused(pawl_queue(w->p, &(pawl_queue_options){.name = "a,b"}, err), PAWL_INVALID, "comma");
+    refused(pawl_handle(w->p, &(pawl_handler){.type = "a,b", .run = succeed}, err), PAWL_INVALID, "comma");
     refused(pawl_queue(w->p, &(pawl_queue_options){.name = "q", .workers = 100000}, err), PAWL_INVALID, "workers");
     refused(pawl_queue(w->p, &(pawl_queue_options){.name = "q", .full = 9}, err), PAWL_INVALID, "full");
     refused(pawl_start(w->p, err), PAWL_MISUSE, "no handler");
