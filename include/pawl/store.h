@@ -37,7 +37,9 @@
  *     pending does not know when it will start. Without: it is stored pending with run_at = slot, and is not looked at before. Beyond
  *     the horizon, or to be discarded: stored without a slot;
  *   - by RESERVE, of the holder of a lease that came without a slot, or too late for it.
- * Where RESERVE finds a slot far away, the store may give others of the key that are due and have none theirs in the same commit.
+ * Where RESERVE finds a slot far away, the store may give others of the key that are due and have none theirs in the same commit. Until they
+ * have, they are a flood: a claim that has less room than is due, and whose first task would wait more than a second for its budget, leaves
+ * half of its room to others of the priority, of such lanes to the last ones. So nobody waits for another key's slots.
  * A pending task that has a slot has it at run_at. It is given back, if it is the budget's last, by whatever ends or replaces the task
  * before its time. A limit that changes, and a clock that steps back, begin a new epoch of the budget: slots of an older one are void.
  *

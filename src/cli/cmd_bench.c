@@ -33,7 +33,7 @@ static struct {
     int64_t tasks, producers, batch, workers, payload, rate, nodes, in_flight, history, scheduled, urgency, backlog, rate_keys,
         throttled;
     const char *mode, *audit;
-    bool apart;
+    bool apart, in_flood;
 } o;
 
 const opt bench_opts[] = {
@@ -67,6 +67,7 @@ const opt bench_opts[] = {
     OPTION(OPT_INT, "throttled", &o.throttled, "N",
            "store so many due tasks of a rate key that lets one start a day beforehand, and wait until they are out of the way",
            .max = 1000000000, .fallback = "0"),
+    OPTION(OPT_FLAG, "in-flood", &o.in_flood, NULL, "do not wait for what --throttled stored: measure while it is moved away"),
     OPTIONS_END};
 
 static char own_dir[] = "pawl-bench-XXXXXX"; /* where the store is if --store does not say */
@@ -205,7 +206,7 @@ static pawl_status measure(bench *b, pawl_error *err)
     if (!status && !drain && b->runs) {
         bench_start_others(b);
         status = pawl_start(b->p, err);
-        if (!status && b->throttled) status = settle(b, err);
+        if (!status && b->throttled && !o.in_flood) status = settle(b, err);
     }
     begin(b);
     if (!status && drain) {

@@ -127,6 +127,14 @@ budget_row budget_arrives(const pawl_past_budget *past, int64_t now_us)
     return row;
 }
 
+bool budget_spent(const budget_row *g, const budget_limit *l, int64_t now_us)
+{
+    budget_row seen = g ? *g : (budget_row){0};
+    if (l->paused) return true;
+    budget_see(&seen, l, &now_us);
+    return rate_slot(&l->r, seen.tat, now_us) - now_us > BUDGET_NEAR_US;
+}
+
 bool budget_idle(const budget_row *g, int64_t now_us) { return g->tat.us < now_us - IDLE_US && g->seen_us < now_us - IDLE_US; }
 
 /* ---- looking --------------------------------------------------------------------------------------------------------------- */

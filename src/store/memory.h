@@ -533,7 +533,8 @@ budget_answer mem_budget_take(mem *m, mem_budget *g, const mem_limit *l, int64_t
 void mem_slot_set(mem_budget *g, mem_task *t, const budget_slot *slot); /* of a task that stands nowhere; sets run_at */
 void mem_slot_clear(mem_task *t);
 bool mem_slot_good(const mem_task *t);
-int64_t mem_slot_until(const mem *m, const mem_task *t); /* 0: it has no slot */
+int64_t mem_slot_until(const mem *m, const mem_task *t);         /* 0: it has no slot */
+bool mem_spent(const mem *m, const mem_task *t, int64_t now_us); /* a due task that would wait for its budget, and for long */
 void mem_slot_give_back(mem *m, mem_task *t, int64_t now_us);
 int mem_budget_sweep(mem *m, int most, int64_t now_us);
 void mem_budgets_done(mem *m);

@@ -149,6 +149,14 @@ int64_t mem_slot_until(const mem *m, const mem_task *t)
     return l && !l->paused ? t->run_at_us + l->limit.r.late_us : 0;
 }
 
+bool mem_spent(const mem *m, const mem_task *t, int64_t now_us)
+{
+    const mem_limit *l = mem_limit_of(m, t->body->type, t->body->rate_key);
+    if (!l || mem_slot_until(m, t) > now_us || (l->rate.retries_free && t->failures > 0)) return false;
+    const mem_budget *g = budget_find(m, t->body->type, t->body->rate_key);
+    return budget_spent(g ? &g->row : NULL, &l->limit, now_us);
+}
+
 void mem_slot_give_back(mem *m, mem_task *t, int64_t now_us)
 {
     pawl_bytes key = t->budget ? t->budget->scope.key : t->body->rate_key;

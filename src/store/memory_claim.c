@@ -216,10 +216,53 @@ static void take_turn(mem_queue *q, const cursor *at)
     q->turn_left = at->kind->share ? at->kind->share->weight - 1 : 0;
 }
 
+/* ---- floods: what is due and must wait for budgets that have nothing left takes half of a claim at most --------------- */
+
+#define END_LOOK 64
+
+static bool take_others(claiming *c, cursor *at, int half)
+{
+    mem_task *found[END_LOOK];
+    tree *ready = &at->task->level->ready[0];
+    tree_node *node = mem_first_after(ready, c->now_us);
+    int count = 0, looked = 0;
+    for (node = node ? tree_prev(node) : ready->last; node && looked < END_LOOK; node = tree_prev(node), looked++)
+        if (!mem_spent(c->m, task_of_order(node), c->now_us)) found[count++] = task_of_order(node);
+    while (count > 0 && c->want->got < half && !(at->bounded && c->want->got >= c->want->free))
+        if (!choose(c, found[--count], at->bounded)) return false;
+    return true;
+}
+
+static bool take_first(claiming *c, cursor *at, int half, int priority)
+{
+    while (at->task && at->task->level->priority == priority && c->want->got < half) {
+        tree_remove(&c->cursors, &at->order);
+        if (!choose(c, at->task, at->bounded)) return false;
+        aim(c, at);
+    }
+    return true;
+}
+
+static bool pass_flood(claiming *c)
+{
+    const mem_task *first = c->cursors.first ? cursor_of(c->cursors.first)->task : NULL;
+    int got = c->want->got, half = got + flood_others(c->want->free + c->want->prefetch - got, c->now_us);
+    if (!first || !mem_spent(c->m, first, c->now_us)) return true;
+    int priority = first->level->priority;
+    for (cursor *at = c->all; at && c->want->got < half; at = at->next) {
+        if (!at->task || at->task->suspect || at->task->level->priority != priority) continue;
+        bool flooded = mem_spent(c->m, at->task, c->now_us);
+        if (!(flooded ? take_others(c, at, half) : take_first(c, at, half, priority))) return false;
+    }
+    if (c->want->got > got) aim_all(c);
+    return true;
+}
+
 static bool take_due(claiming *c)
 {
     int room = c->want->free + c->want->prefetch;
     bool fair = !list_empty(&c->queue->shares) && !CANARY(TURNS_FORGOTTEN);
+    if (!fair && c->m->limits_version > 0 && !pass_flood(c)) return false;
     while (c->want->got < room && c->cursors.first) {
         cursor *at = fair ? next_turn(c) : cursor_of(c->cursors.first);
         bool solo = at->task->suspect && at->task->solo;

@@ -18,7 +18,7 @@ static int64_t steps(pawl_store *store)
 typedef struct many {
     int count, priority;
     int64_t delay_us;
-    const char *type;
+    const char *type, *rate_key;
 } many;
 
 static void insert_many(place *p, pawl_store *s, many m)
@@ -31,6 +31,7 @@ static void insert_many(place *p, pawl_store *s, many m)
             ops[n]->u.insert.delay_us = m.delay_us;
             ops[n]->u.insert.body->priority = m.priority;
             if (m.type) ops[n]->u.insert.body->type = m.type;
+            if (m.rate_key) ops[n]->u.insert.body->rate_key = pawl_str(m.rate_key);
         }
         pawl_batch batch = {.ops = ops, .count = n};
         assert_ok(p, s->type->apply(s, &batch, p->arena, &p->err));
@@ -292,10 +293,62 @@ static void blocked_tasks_cost_nothing(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, place_new, place_free)
 
+static void limit_daily(place *p, pawl_store *s)
+{
+    pawl_op op = {.kind = PAWL_OP_LIMIT, .audit = PAWL_AUDIT_FULL}, *ops[] = {&op};
+    op.u.limit.type = "t";
+    op.u.limit.rate = (pawl_rate){.permits = 1, .period_us = PAWL_DAY, .horizon_us = -1, .start_empty = true};
+    pawl_batch batch = {.ops = ops, .count = 1};
+    assert_ok(p, s->type->apply(s, &batch, p->arena, &p->err));
+    assert_int_equal(op.result, PAWL_OP_DONE);
+}
+
+/* Many of a key that has no budget, due and still without slots, then one of another key: it is in the first claim, and what that
+ * costs does not depend on how many they are. */
+static void a_flood_of_one_key_costs_others_nothing(void **state)
+{
+    place *p = *state;
+    int64_t cost[2];
+    for (int turn = 0; turn < 2; turn++) {
+        pawl_store *s = open_store(p);
+        int64_t node = join(p, s);
+        if (turn == 0) limit_daily(p, s);
+        insert_many(p, s, (many){.count = turn ? 20000 : 1000, .delay_us = 1000, .rate_key = "full"});
+        insert_many(p, s, (many){.count = 1, .delay_us = 1001, .rate_key = turn ? "b" : "a"});
+        p->clock.now_us += 2000;
+        if (turn == 0) {
+            pawl_claimed first;
+            pawl_want want = {.queue = "q", .free = 1, .any_type = true};
+            pawl_claim call = {.node = node, .wants = &want, .wants_count = 1, .allocator = alloc_default(), .tasks = &first};
+            assert_ok(p, s->type->claim(s, &call, p->arena, &p->err));
+            pawl_op op = {.kind = PAWL_OP_RESERVE, .id = first.body->id, .fence = first.fence, .audit = PAWL_AUDIT_FULL},
+                    *ops[] = {&op};
+            pawl_batch batch = {.node = node, .number = 1, .ops = ops, .count = 1};
+            assert_ok(p, s->type->apply(s, &batch, p->arena, &p->err));
+            free_bodies(&first, 1);
+        }
+        pawl_claimed tasks[8];
+        bool found = false;
+        pawl_want want = {.queue = "q", .free = 8, .any_type = true};
+        pawl_claim call = {.node = node, .wants = &want, .wants_count = 1, .allocator = alloc_default(), .tasks = tasks};
+        steps(s);
+        assert_ok(p, s->type->claim(s, &call, p->arena, &p->err));
+        cost[turn] = steps(s);
+        assert_int_equal(call.tasks_count, 8);
+        for (int i = 0; i < 8; i++) found |= tasks[i].body->rate_key.len == 1;
+        assert_true(found);
+        free_bodies(tasks, 8);
+        store_close(s);
+    }
+    print_message("a claim beside 1,000 and 20,000: %lld and %lld steps\n", (long long)cost[0], (long long)cost[1]);
+    assert_true(cost[1] < cost[0] * 5 / 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(future_tasks_hide_nothing_and_cost_nothing),
+        TEST(a_flood_of_one_key_costs_others_nothing),
         TEST(unknown_types_hide_nothing_and_cost_nothing),
         TEST(history_costs_nothing),
         TEST(an_idle_sweep_costs_nothing),

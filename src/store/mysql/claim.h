@@ -86,7 +86,8 @@ void my_claim_grant_row(claiming *k, const answer *a, int row, int want);
 bool my_admit(claiming *k, int want, candidate *list, int count, admitted *out);
 bool my_admit_group(claiming *k, int want, int first, int end); /* lanes of one priority */
 bool my_admit_read(claiming *k, sql_name which, bool shared, candidate **out, int *count);
-bool my_admit_turns(claiming *k, int want); /* turn.c */
+bool my_admit_turns(claiming *k, int want);                                    /* turn.c */
+bool my_claim_pass_flood(claiming *k, int want, int first, int end, int from); /* flood.c */
 
 bool my_claim_grant(claiming *k);                             /* false: the connection says why */
 pawl_status my_claim_take(claiming *k, pawl_error *err);      /* the answers of the grant, as tasks of the call */

@@ -311,7 +311,9 @@ static bool choose_all(claiming *k)
             bool simple = alone && class_of(w->lanes[first].at.lane) == CLASS_ORDINARY;
             bool bounded = bounded_group(k, want, first, end);
             if (bounded && (!my_claim_begin(k) || (k->begun && !my_admit_group(k, want, first, end)))) return false;
+            int from = k->count;
             if (!bounded && !grant_group(k, want, first, end, simple)) return false;
+            if (!bounded && k->limits.count && k->begun && !my_claim_pass_flood(k, want, first, end, from)) return false;
             if (!k->begun) return true; /* it died this moment, or the gate was shut, or the limits have changed */
             first = end;
         }

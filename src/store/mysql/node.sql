@@ -88,6 +88,38 @@ ORDER BY run_at_us, id LIMIT $5 FOR UPDATE SKIP LOCKED;
 SELECT id, run_at_us, $6 FROM @.pawl_live FORCE INDEX (pawl_ready) WHERE ready = $1 AND lane = $2 AND run_at_us >= $3 AND run_at_us <= $4
 ORDER BY run_at_us, id LIMIT $5;
 
+-- The first and the last due tasks of a lane, with what their rate keys have left.
+
+-- name: lane_heads
+SELECT x.id, x.run_at_us, $6, x.failures, s.task_id IS NOT NULL,
+    (SELECT CONCAT_WS(' ', l.permits, l.period_us, l.burst, l.horizon_us, l.flags) FROM @.pawl_limit l
+     WHERE l.type_id = x.type_id AND l.rate_key = IF(LENGTH(b.rate_key) > 256, CONCAT('sha256:', SHA2(b.rate_key, 256)), b.rate_key)),
+    (SELECT CONCAT_WS(' ', l.permits, l.period_us, l.burst, l.horizon_us, l.flags) FROM @.pawl_limit l
+     WHERE l.type_id = x.type_id AND l.rate_key = '' AND b.rate_key <> ''),
+    g.tat_us, g.tat_part, g.permits, g.period_us, g.burst, g.seen_us, g.epoch, g.last_id, g.last_slot_us
+FROM (SELECT id, run_at_us, type_id, failures FROM @.pawl_live FORCE INDEX (pawl_ready)
+      WHERE ready = $1 AND lane = $2 AND run_at_us >= $3 AND run_at_us <= $4 ORDER BY run_at_us, id LIMIT $5) x
+STRAIGHT_JOIN @.pawl_body b FORCE INDEX (PRIMARY) ON b.id = x.id
+LEFT JOIN @.pawl_slotted s FORCE INDEX (PRIMARY) ON s.task_id = x.id
+LEFT JOIN @.pawl_budget g FORCE INDEX (PRIMARY) ON g.type_id = x.type_id
+    AND g.rate_key = IF(LENGTH(b.rate_key) > 256, CONCAT('sha256:', SHA2(b.rate_key, 256)), b.rate_key)
+ORDER BY x.run_at_us, x.id;
+
+-- name: lane_end
+SELECT x.id, x.run_at_us, $6, x.failures, s.task_id IS NOT NULL,
+    (SELECT CONCAT_WS(' ', l.permits, l.period_us, l.burst, l.horizon_us, l.flags) FROM @.pawl_limit l
+     WHERE l.type_id = x.type_id AND l.rate_key = IF(LENGTH(b.rate_key) > 256, CONCAT('sha256:', SHA2(b.rate_key, 256)), b.rate_key)),
+    (SELECT CONCAT_WS(' ', l.permits, l.period_us, l.burst, l.horizon_us, l.flags) FROM @.pawl_limit l
+     WHERE l.type_id = x.type_id AND l.rate_key = '' AND b.rate_key <> ''),
+    g.tat_us, g.tat_part, g.permits, g.period_us, g.burst, g.seen_us, g.epoch, g.last_id, g.last_slot_us
+FROM (SELECT id, run_at_us, type_id, failures FROM @.pawl_live FORCE INDEX (pawl_ready)
+      WHERE ready = $1 AND lane = $2 AND run_at_us >= $3 AND run_at_us <= $4 ORDER BY run_at_us DESC, id DESC LIMIT $5) x
+STRAIGHT_JOIN @.pawl_body b FORCE INDEX (PRIMARY) ON b.id = x.id
+LEFT JOIN @.pawl_slotted s FORCE INDEX (PRIMARY) ON s.task_id = x.id
+LEFT JOIN @.pawl_budget g FORCE INDEX (PRIMARY) ON g.type_id = x.type_id
+    AND g.rate_key = IF(LENGTH(b.rate_key) > 256, CONCAT('sha256:', SHA2(b.rate_key, 256)), b.rate_key)
+ORDER BY x.run_at_us, x.id;
+
 -- name: choose_lock
 SELECT id, run_at_us, queue_id, type_id, fence, priority, class, state, level, keyed, runs, failures, interruptions, rescues, strikes
 FROM @.pawl_live FORCE INDEX (PRIMARY) WHERE id IN ($1) AND ready = $2 AND state = 2 ORDER BY id FOR UPDATE SKIP LOCKED;

@@ -38,7 +38,7 @@
     /* node.sql */ \
     X(node_add) X(node_lock) X(node_gone) X(node_kill) X(node_numbers) X(node_lapse) X(pulse) X(others) X(cancels) \
     X(ended_leases) X(ended_drop) X(beat) X(backs) X(held) X(number_mine) X(number_free) X(number_lock) X(number_put) \
-    X(claim_now) X(lane_after) X(lane_due) X(lane_next) X(choose_one) X(choose_look) X(choose_lock) X(lane_count) \
+    X(claim_now) X(lane_after) X(lane_due) X(lane_next) X(choose_one) X(choose_look) X(choose_lock) X(lane_heads) X(lane_end) X(lane_count) \
     X(bodies) X(leased_ids) X(marks) X(poll) X(poll_nobody) X(hold_life) X(lives) X(lock_try) X(lock_free) \
     /* read.sql */ \
     X(tasks) X(state) X(attempts) X(logs) X(audit) X(audit_cut) X(nodes) X(queues) X(rollup) X(settings) X(list_up) \

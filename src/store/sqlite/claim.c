@@ -8,6 +8,10 @@
  * A task that finds no place of a concurrency limit is blocked, and the lanes of that priority are looked at again: there may be others
  * behind it. Where tenants take turns, lanes are theirs, and a claim goes from tenant to tenant, from where the last one ended.
  *
+ * A lane is flooded while more is due than a claim may take and the first one's rate budget has nothing left for a while: what is due there
+ * will be moved to its slots, but that takes claims. Others of the priority do not wait for it: up to half of a claim is theirs, and in
+ * the flooded lane they are looked for at its end.
+ *
  * A task whose body cannot be read is left where it is and counted; the fifth time it ends as failed.
  */
 #include "base/alloc.h"
@@ -21,6 +25,7 @@
 
 #define UNREADABLE_MAX 5
 #define BLOCKED_MOST 2000 /* tasks that one claim blocks; the next one goes on */
+#define END_LOOK 64       /* tasks at the end of a flooded lane that are looked at */
 
 typedef struct claiming {
     tx *t;
@@ -113,18 +118,23 @@ static task_row read_due(query *q, const lane_key *lane)
     return row;
 }
 
-/* One more than can be granted, so that it shows whether there are more. */
-static void due_of_lane(claiming *c, const lane_key *lane)
+static void rows_of_lane(claiming *c, sql_name which, const lane_key *lane, int most)
 {
-    query q = query_on(c->t->c, SQL_lane_due);
+    query q = query_on(c->t->c, which);
     put_lane(&q, lane);
     put_int(&q, c->t->now_us);
-    put_int(&q, c->want->free + c->want->prefetch - c->want->got + 1 + c->blocked);
+    put_int(&q, most);
     while (query_row(&q)) {
         task_row row = read_due(&q, lane);
         if (!add_row(c, &row)) break;
     }
     query_end(&q);
+}
+
+/* One more than can be granted, so that it shows whether there are more. */
+static void due_of_lane(claiming *c, const lane_key *lane)
+{
+    rows_of_lane(c, SQL_lane_due, lane, c->want->free + c->want->prefetch - c->want->got + 1 + c->blocked);
 }
 
 static void future_of_lane(claiming *c, const lane_key *lane)
@@ -223,24 +233,6 @@ static void grant(claiming *c, task_row *row)
     c->solo_taken |= row->class == CLASS_SOLO;
 }
 
-/* true: some were blocked instead, so there may be others. */
-static bool grant_rows(claiming *c)
-{
-    c->some_blocked = false;
-    sort_rows(c);
-    for (int i = 0; i < c->count && !c->t->c->rc; i++) {
-        if (allowed(c, &c->rows[i])) grant(c, &c->rows[i]);
-        else c->want->more = true;
-    }
-    c->count = 0;
-    if (!c->some_blocked) return false;
-    places_offer(c->t);
-    if (c->blocked >= BLOCKED_MOST) c->want->more = true;
-    return c->blocked < BLOCKED_MOST;
-}
-
-/* ---- wants --------------------------------------------------------------------------------------------------------------- */
-
 static int by_number(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -270,6 +262,63 @@ static bool knows(const claiming *c, int64_t type_id)
     if (c->want->any_type) return true;
     return bsearch(&type_id, c->types, (size_t)c->types_count, sizeof *c->types, by_number) != NULL;
 }
+
+/* ---- floods -------------------------------------------------------------------------------------------------------------- */
+
+/* Of a lane that is not flooded the first ones; else, of the last ones, those that need not wait for their budgets. */
+static void others_of_lane(claiming *c, const lane_key *lane, int most)
+{
+    int before = c->count, kept = before;
+    rows_of_lane(c, SQL_lane_due, lane, most);
+    if (c->count == before || !quota_spent(c->t, &c->rows[before])) return;
+    c->count = before;
+    rows_of_lane(c, SQL_lane_end, lane, END_LOOK);
+    for (int i = before; i < c->count; i++)
+        if (!quota_spent(c->t, &c->rows[i])) c->rows[kept++] = c->rows[i];
+    c->count = kept;
+}
+
+static void tried(claiming *c, int listed, pawl_id id)
+{
+    for (int i = 0; i < listed; i++)
+        if (c->rows[i].id == id) c->rows[i].state = PAWL_LEASED;
+}
+
+static void pass_flood(claiming *c)
+{
+    int room = c->want->free + c->want->prefetch - c->want->got, half = flood_others(room, c->t->now_us), listed = c->count;
+    if (half == 0 || listed <= room || !quota_spent(c->t, &c->rows[0])) return;
+    lane_key lane = {c->rows[0].queue_id, c->priority, -1, 0};
+    while (lane_next(c->t->c, &lane) && lane.priority == c->priority)
+        if (lane.class == CLASS_ORDINARY && knows(c, lane.type_id)) others_of_lane(c, &lane, half);
+    qsort(c->rows + listed, (size_t)(c->count - listed), sizeof *c->rows, by_time);
+    for (int i = listed, most = c->want->got + half; i < c->count && c->want->got < most && !c->t->c->rc; i++) {
+        if (!allowed(c, &c->rows[i])) continue;
+        grant(c, &c->rows[i]);
+        tried(c, listed, c->rows[i].id);
+    }
+    c->count = listed;
+}
+
+/* true: some were blocked instead, so there may be others. */
+static bool grant_rows(claiming *c)
+{
+    c->some_blocked = false;
+    sort_rows(c);
+    if (quota_any(c->t)) pass_flood(c);
+    for (int i = 0; i < c->count && !c->t->c->rc; i++) {
+        if (c->rows[i].state != PAWL_PENDING) continue;
+        if (allowed(c, &c->rows[i])) grant(c, &c->rows[i]);
+        else c->want->more = true;
+    }
+    c->count = 0;
+    if (!c->some_blocked) return false;
+    places_offer(c->t);
+    if (c->blocked >= BLOCKED_MOST) c->want->more = true;
+    return c->blocked < BLOCKED_MOST;
+}
+
+/* ---- wants --------------------------------------------------------------------------------------------------------------- */
 
 static void claim_lanes(claiming *c, int64_t queue_id)
 {

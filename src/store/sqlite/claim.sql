@@ -13,6 +13,12 @@ FROM pawl_live INDEXED BY pawl_ready
 WHERE state = 2 AND blocked = 0 AND tenant_id IS NULL AND queue_id = ? AND priority = ? AND class = ? AND type_id = ? AND run_at_us <= ?
 ORDER BY run_at_us, id LIMIT ?;
 
+-- name: lane_end
+SELECT id, run_at_us, fence, runs, failures, interruptions, rescues, strikes, level, unreadable
+FROM pawl_live INDEXED BY pawl_ready
+WHERE state = 2 AND blocked = 0 AND tenant_id IS NULL AND queue_id = ? AND priority = ? AND class = ? AND type_id = ? AND run_at_us <= ?
+ORDER BY run_at_us DESC, id DESC LIMIT ?;
+
 -- name: lane_future
 SELECT run_at_us FROM pawl_live INDEXED BY pawl_ready
 WHERE state = 2 AND blocked = 0 AND tenant_id IS NULL AND queue_id = ? AND priority = ? AND class = ? AND type_id = ? AND run_at_us > ?

@@ -43,8 +43,7 @@ static bool has_row(conn *c, sql_name which, int64_t id)
     return found;
 }
 
-/* Whether there is any limit at all. */
-static bool any(tx *t)
+bool quota_any(tx *t)
 {
     if (!t->limits) t->limits = has_row(t->c, SQL_limit_any, 0) ? 1 : -1;
     return t->limits > 0;
@@ -52,7 +51,7 @@ static bool any(tx *t)
 
 bool quota_limited(tx *t, int64_t type_id)
 {
-    if (!any(t)) return false;
+    if (!quota_any(t)) return false;
     if (t->limit_type != type_id) {
         t->limit_type = type_id;
         t->limit_found = has_row(t->c, SQL_limit_own, type_id);
@@ -185,7 +184,7 @@ void slotted_put(tx *t, pawl_id id, const quota *b, int64_t epoch)
 
 bool slotted_take(tx *t, const task_row *row, slotted *out)
 {
-    if (!any(t)) return false;
+    if (!quota_any(t)) return false;
     query q = query_on(t->c, SQL_slotted_get);
     put_int(&q, row->id);
     bool found = query_row(&q);
@@ -208,6 +207,25 @@ static pawl_bytes rate_key_of(tx *t, pawl_id id, pawl_body **body)
 {
     *body = body_get(t->c, t->c->allocator, id);
     return *body ? (*body)->rate_key : (pawl_bytes){0};
+}
+
+/* Has it a slot whose time has just come? */
+static bool has_slot(tx *t, const task_row *row)
+{
+    query q = query_on(t->c, SQL_slotted_get);
+    put_int(&q, row->id);
+    bool found = query_row(&q);
+    query_end(&q);
+    return found && row->run_at_us > t->now_us - 2 * PAWL_SECOND;
+}
+
+bool quota_spent(tx *t, const task_row *row)
+{
+    if (!quota_limited(t, row->type_id) || has_slot(t, row)) return false;
+    pawl_body *body;
+    const quota *b = quota_of(t, row->type_id, rate_key_of(t, row->id, &body));
+    pawl_body_free(t->c->allocator, body);
+    return b && !(b->retries_free && row->failures > 0) && budget_spent(&b->row, &b->limit, t->now_us);
 }
 
 void quota_give_back(tx *t, const task_row *row)
@@ -321,7 +339,7 @@ void apply_limit(tx *t, pawl_op *op)
     op->u.limit.more = op->u.limit.move > 0 && move_some(t, type_id, key, op->u.limit.move);
 }
 
-int64_t quota_version(tx *t) { return any(t) ? meta_int(t->c, "limits_version", 0) : 0; }
+int64_t quota_version(tx *t) { return quota_any(t) ? meta_int(t->c, "limits_version", 0) : 0; }
 
 /* ---- upkeep -------------------------------------------------------------------------------------------------------------- */
 
@@ -334,7 +352,7 @@ int quota_sweep(tx *t, int most)
         bool idle;
     } rows[WALK];
     int count = 0, removed = 0;
-    if (!any(t)) return 0;
+    if (!quota_any(t)) return 0;
     query q = query_on(t->c, SQL_budget_walk);
     put_int(&q, t->s->budget_walk);
     put_int(&q, WALK);

@@ -30,7 +30,7 @@
     X(batch_close) X(batch_end) X(batch_ended) X(batch_drop) X(relatives_up) X(relatives_down) X(relatives_members) \
     X(relatives_batch) X(relative_done) X(relative_failed) X(body_type) \
     /* claim.sql */ \
-    X(lane_next) X(lane_due) X(lane_future) X(lane_count) \
+    X(lane_next) X(lane_due) X(lane_end) X(lane_future) X(lane_count) \
     /* move.sql */ \
     X(gate_mode) X(gate_get) X(gate_put) X(gate_position) X(gate_leases) X(dump_tasks) X(dump_live) X(dump_leased) \
     X(dump_done) X(dump_failed) X(dump_attempts) X(dump_log) X(dump_changes) X(dump_minute_next) X(dump_minutes) X(dump_acts) \

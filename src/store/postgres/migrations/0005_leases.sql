@@ -326,6 +326,8 @@ DECLARE
     v_lasts int8[];
     v_text text := '';
     v_bounds int8;
+    v_limits int8;
+    v_ids int8[];
     v_bounded bool[];
     v_fair bool[] := '{}';
     v_touched int8[] := '{}';
@@ -337,7 +339,8 @@ DECLARE
     x record;
 BEGIN
     v_did := pawl_begin(p_wait_ms);
-    SELECT n.alive, g.bounds, g.schedules INTO v_alive, v_bounds, v_schedules FROM pawl_node n, pawl_gate g WHERE n.id = p_node;
+    SELECT n.alive, g.bounds, g.schedules, g.limits INTO v_alive, v_bounds, v_schedules, v_limits FROM pawl_node n, pawl_gate g
+    WHERE n.id = p_node;
     FOR i IN 1..v_count LOOP
         v_paused[i] := coalesce(v_alive = 1 AND (SELECT q.paused FROM pawl_queue q WHERE q.queue_id = p_queue[i]), false);
         v_more[i] := false;
@@ -418,12 +421,17 @@ BEGIN
                 x := pawl_choose(v_now, p_queue[r.w], r.l, r.f, v_got, p_free[r.w], v_room, p_solo[r.w] AND NOT v_solo);
             END IF;
             v_lasts := x.o_lasts;
+            v_ids := x.o_ids;
+            IF v_limits > 0 AND x.o_more AND (true = ANY (v_bounded)) IS NOT TRUE THEN
+                v_ids := pawl_pass_flood(v_now, p_queue[r.w], r.l, r.f, x.o_ids, v_room);
+                IF v_ids <> x.o_ids THEN v_lasts := r.f; END IF;
+            END IF;
             v_more[r.w] := v_more[r.w] OR x.o_more;
             v_solo := v_solo OR x.o_solo;
-            g_id := g_id || x.o_ids;
-            g_want := g_want || array_fill(r.w, ARRAY[cardinality(x.o_ids)]);
-            g_at := g_at || ARRAY(SELECT generate_series(v_got, v_got + cardinality(x.o_ids) - 1));
-            v_gots[r.w] := v_got + cardinality(x.o_ids);
+            g_id := g_id || v_ids;
+            g_want := g_want || array_fill(r.w, ARRAY[cardinality(v_ids)]);
+            g_at := g_at || ARRAY(SELECT generate_series(v_got, v_got + cardinality(v_ids) - 1));
+            v_gots[r.w] := v_got + cardinality(v_ids);
         END IF;
         FOR i IN 1..cardinality(r.l) LOOP
             v_text := v_text || 'V ' || r.w || ' ' || r.l[i] || ' ' || least(v_lasts[i], v_now - v_slack) || E'\n';

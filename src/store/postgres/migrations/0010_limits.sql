@@ -552,8 +552,8 @@ BEGIN
         IF r.node = p_node THEN o_leases := o_leases - r.n; ELSE v_did := pawl_take(r.node, -r.n, p_node, p_lane); END IF;
         v_did := pawl_add(p_node, p_lane, r.queue_id, r.n, -r.n, 0);
         o_hints := o_hints || pawl_hint(r.queue_id, r.priority, r.class, r.type_id, r.due_us);
-        IF r.n >= 8 AND pawl_move_along(p_now, r.queue_id, pawl_lane_of(r.priority, r.class, r.type_id), r.budgets, 200) >= 100 THEN
-            PERFORM pawl_move_along(p_now, r.queue_id, pawl_lane_of(r.priority, r.class, r.type_id), r.budgets, 2000);
+        IF r.n >= 2 AND pawl_move_along(p_now, r.queue_id, pawl_lane_of(r.priority, r.class, r.type_id), r.budgets, 200) >= 100 THEN
+            PERFORM pawl_move_along(p_now, r.queue_id, pawl_lane_of(r.priority, r.class, r.type_id), r.budgets, 500);
         END IF;
     END LOOP;
 END $$;

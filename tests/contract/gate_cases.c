@@ -1,0 +1,322 @@
+/* Rate limits and concurrency limits at once, and floods: a task that waits for one of them takes nothing of the other, and keeps nobody
+ * else waiting. */
+#include "contract.h"
+
+#define S PAWL_SECOND
+
+/* ---- helpers ----------------------------------------------------------------------------------------------------- */
+
+/* One start per period for each key of the type, one at once; waits however long. */
+static void limit(world *w, const char *type, int64_t period_us)
+{
+    pawl_op *op = keep(w, sizeof *op);
+    op->kind = PAWL_OP_LIMIT;
+    op->audit = PAWL_AUDIT_FULL;
+    op->u.limit.type = type;
+    op->u.limit.rate = (pawl_rate){.permits = 1, .period_us = period_us, .horizon_us = -1};
+    assert_int_equal(apply(w, w->a, 0, op), PAWL_OP_DONE);
+}
+
+static void bound(world *w, pawl_scope scope, const char *name, int most)
+{
+    pawl_op *op = keep(w, sizeof *op);
+    op->kind = PAWL_OP_BOUND;
+    op->audit = PAWL_AUDIT_FULL;
+    op->u.bound.scope = scope;
+    op->u.bound.name = name;
+    op->u.bound.most = most;
+    op->u.bound.move = 1000;
+    assert_int_equal(apply(w, w->a, 0, op), PAWL_OP_DONE);
+}
+
+typedef struct lease_held { /* the body is gone with the next claim */
+    pawl_id id;
+    int64_t fence, until_us;
+    bool limited;
+} lease_held;
+
+static lease_held held_as(const pawl_claimed *got)
+{
+    return (lease_held){.id = got->body->id, .fence = got->fence, .until_us = got->until_us, .limited = got->limited};
+}
+
+static lease_held hold(world *w, pawl_store *store, int64_t n, pawl_id id)
+{
+    pawl_claimed got = lease(w, store, n, id);
+    return held_as(&got);
+}
+
+/* Due in a millisecond: so it takes no slot now. */
+static pawl_id put(world *w, spec s)
+{
+    s.delay_us = 1000;
+    return insert(w, w->a, 0, s);
+}
+
+static pawl_op *reserve(world *w, int64_t n, const lease_held *got, int64_t near_us, bool again, pawl_op_result result)
+{
+    pawl_op *op = keep(w, sizeof *op);
+    op->kind = PAWL_OP_RESERVE;
+    op->id = got->id;
+    op->fence = got->fence;
+    op->audit = PAWL_AUDIT_FULL;
+    op->u.reserve.near_us = near_us;
+    op->u.reserve.again = again;
+    assert_int_equal(apply(w, w->a, n, op), result);
+    return op;
+}
+
+static void finish(world *w, int64_t n, const lease_held *got, pawl_state to)
+{
+    pawl_op *op = op_finish(w, got->id, got->fence, to);
+    if (to == PAWL_CANCELLED) op->u.finish.run.outcome = PAWL_ATTEMPT_NONE; /* it never ran */
+    assert_int_equal(apply(w, w->a, n, op), PAWL_OP_DONE);
+}
+
+/* The key's only start in this period is taken. */
+static void spend(world *w, int64_t n, const char *key)
+{
+    pawl_id id = put(w, (spec){.rate_key = key});
+    advance(w, 1000);
+    lease_held got = hold(w, w->a, n, id);
+    reserve(w, n, &got, 0, false, PAWL_OP_DONE);
+    finish(w, n, &got, PAWL_SUCCEEDED);
+}
+
+static int64_t taken(world *w, int64_t *blocked)
+{
+    pawl_place_filter filter = {.scope = PAWL_SCOPE_TYPE, .name = "t", .limit = 10};
+    pawl_query query = {.kind = PAWL_QUERY_PLACES, .place_filter = &filter};
+    assert_int_equal(w->a->type->read(w->a, &query, w->arena, &w->err), PAWL_OK);
+    *blocked = query.places->count ? query.places->places[0].blocked : 0;
+    return query.places->count ? query.places->places[0].taken : 0;
+}
+
+#define assert_places(w, took, stopped)                \
+    do {                                               \
+        int64_t blocked_;                              \
+        assert_int_equal(taken(w, &blocked_), (took)); \
+        assert_int_equal(blocked_, (stopped));         \
+    } while (0)
+
+static int left(world *w, const char *key)
+{
+    pawl_limit_filter filter = {.type = "t", .key = pawl_str(key), .limit = 10};
+    pawl_query query = {.kind = PAWL_QUERY_LIMITS, .limit_filter = &filter};
+    assert_int_equal(w->a->type->read(w->a, &query, w->arena, &w->err), PAWL_OK);
+    return query.limits->count ? query.limits->limits[0].left : 1;
+}
+
+/* ---- both limits --------------------------------------------------------------------------------------------------- */
+
+static void a_far_slot_frees_the_place(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", PAWL_MINUTE);
+    bound(w, PAWL_SCOPE_TYPE, "t", 1);
+    spend(w, n, "k");
+    pawl_id id = put(w, (spec){.rate_key = "k"});
+    advance(w, 1000);
+    lease_held got = hold(w, w->a, n, id);
+    pawl_id other = put(w, (spec){.rate_key = "other"});
+    advance(w, 1000);
+    assert_int_equal(claim(w, w->a, n, (wish){.free = 1}).got, 0);
+    assert_places(w, 1, 1);
+    reserve(w, n, &got, S, false, PAWL_OP_MOVED);
+    assert_places(w, 0, 0);
+    got = hold(w, w->a, n, other);
+    assert_places(w, 1, 0);
+    reserve(w, n, &got, 0, false, PAWL_OP_DONE);
+    finish(w, n, &got, PAWL_SUCCEEDED);
+    advance(w, PAWL_MINUTE);
+    got = hold(w, w->a, n, id);
+    assert_true(got.until_us > w->clock.now_us);
+    assert_places(w, 1, 0);
+    finish(w, n, &got, PAWL_SUCCEEDED);
+    assert_places(w, 0, 0);
+}
+
+static void a_near_slot_keeps_the_place(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", S);
+    bound(w, PAWL_SCOPE_TYPE, "t", 1);
+    spend(w, n, "k");
+    pawl_id id = put(w, (spec){.rate_key = "k"}), other = put(w, (spec){.rate_key = "other"});
+    advance(w, 1000);
+    lease_held got = hold(w, w->a, n, id);
+    reserve(w, n, &got, S, false, PAWL_OP_DONE);
+    assert_int_equal(claim(w, w->a, n, (wish){.free = 1}).got, 0);
+    assert_places(w, 1, 1);
+    assert_int_equal(left(w, "other"), 1);
+    finish(w, n, &got, PAWL_SUCCEEDED);
+    hold(w, w->a, n, other);
+    assert_places(w, 1, 0);
+}
+
+static void blocked_it_takes_no_slot(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", PAWL_MINUTE);
+    bound(w, PAWL_SCOPE_TYPE, "t", 1);
+    pawl_id first = put(w, (spec){0}), second = put(w, (spec){.rate_key = "k"});
+    advance(w, 1000);
+    lease_held got = hold(w, w->a, n, first);
+    assert_int_equal(claim(w, w->a, n, (wish){.free = 9}).got, 0);
+    assert_places(w, 1, 1);
+    advance(w, PAWL_HOUR);
+    assert_int_equal(left(w, "k"), 1);
+    finish(w, n, &got, PAWL_SUCCEEDED);
+    got = hold(w, w->a, n, second);
+    assert_int_equal(reserve(w, n, &got, 0, false, PAWL_OP_DONE)->out_run_at_us, w->clock.now_us);
+}
+
+/* Its slot comes while another task has the place: the slot is lost, and not used an hour later. */
+static void a_slot_that_passes_while_blocked(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", PAWL_MINUTE);
+    bound(w, PAWL_SCOPE_TYPE, "t", 1);
+    spend(w, n, "k");
+    pawl_id id = put(w, (spec){.rate_key = "k"});
+    advance(w, 1000);
+    lease_held got = hold(w, w->a, n, id);
+    reserve(w, n, &got, S, false, PAWL_OP_MOVED);
+    pawl_id other = put(w, (spec){0});
+    advance(w, 1000);
+    lease_held holder = hold(w, w->a, n, other);
+    advance(w, PAWL_MINUTE);
+    assert_int_equal(claim(w, w->a, n, (wish){.free = 9}).got, 0);
+    assert_places(w, 1, 1);
+    advance(w, PAWL_HOUR);
+    renew(w, w->a, n);
+    finish(w, n, &holder, PAWL_SUCCEEDED);
+    got = hold(w, w->a, n, id);
+    assert_true(got.limited && got.until_us <= w->clock.now_us);
+    assert_int_equal(reserve(w, n, &got, 0, true, PAWL_OP_DONE)->out_run_at_us, w->clock.now_us);
+    assert_int_equal(left(w, "k"), 0);
+}
+
+static void cancelled_while_parked(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", S);
+    bound(w, PAWL_SCOPE_TYPE, "t", 1);
+    spend(w, n, "k");
+    pawl_id id = put(w, (spec){.rate_key = "k"}), next = put(w, (spec){.rate_key = "k"});
+    advance(w, 1000);
+    lease_held got = hold(w, w->a, n, id);
+    int64_t slot_us = reserve(w, n, &got, S, false, PAWL_OP_DONE)->out_run_at_us;
+    assert_int_equal(claim(w, w->a, n, (wish){.free = 9}).got, 0);
+    finish(w, n, &got, PAWL_CANCELLED);
+    assert_places(w, 0, 0);
+    got = hold(w, w->a, n, next);
+    assert_int_equal(reserve(w, n, &got, S, false, PAWL_OP_DONE)->out_run_at_us, slot_us);
+}
+
+static void cancelled_while_it_waits(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", PAWL_MINUTE);
+    bound(w, PAWL_SCOPE_TYPE, "t", 1);
+    spend(w, n, "k");
+    pawl_id id = put(w, (spec){.rate_key = "k"}), next = put(w, (spec){.rate_key = "k"});
+    advance(w, 1000);
+    lease_held got = hold(w, w->a, n, id);
+    int64_t slot_us = reserve(w, n, &got, S, false, PAWL_OP_MOVED)->out_run_at_us;
+    assert_int_equal(apply(w, w->a, 0, op_cancel(w, id, "ann")), PAWL_OP_DONE);
+    assert_places(w, 0, 0);
+    if (get(w, next)->run_at_us > w->clock.now_us) return; /* it was given the slot behind that one in the same commit */
+    got = hold(w, w->a, n, next);
+    assert_int_equal(reserve(w, n, &got, S, false, PAWL_OP_MOVED)->out_run_at_us, slot_us);
+}
+
+static void cancelled_while_blocked(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", PAWL_MINUTE);
+    bound(w, PAWL_SCOPE_TYPE, "t", 1);
+    pawl_id first = put(w, (spec){0}), second = put(w, (spec){.rate_key = "k"});
+    advance(w, 1000);
+    lease_held got = hold(w, w->a, n, first);
+    claim(w, w->a, n, (wish){.free = 9});
+    assert_int_equal(apply(w, w->a, 0, op_cancel(w, second, "ann")), PAWL_OP_DONE);
+    assert_places(w, 1, 0);
+    assert_int_equal(left(w, "k"), 1);
+    finish(w, n, &got, PAWL_SUCCEEDED);
+    assert_places(w, 0, 0);
+}
+
+static void a_node_that_dies_with_both(world *w)
+{
+    int64_t n = join(w, w->a), other = join(w, w->b);
+    limit(w, "t", S);
+    bound(w, PAWL_SCOPE_TYPE, "t", 1);
+    spend(w, n, "k");
+    pawl_id id = put(w, (spec){.rate_key = "k"});
+    advance(w, 1000);
+    lease_held got = hold(w, w->a, n, id);
+    reserve(w, n, &got, S, false, PAWL_OP_DONE);
+    assert_places(w, 1, 0);
+    rescue_lapsed(w, w->b, other, n, true);
+    assert_places(w, 0, 0);
+    got = hold(w, w->a, other, id);
+    assert_true(got.limited && got.until_us == 0);
+    reserve(w, other, &got, 0, true, PAWL_OP_DONE);
+    assert_places(w, 1, 0);
+}
+
+/* ---- floods ---------------------------------------------------------------------------------------------------------- */
+
+static bool was_claimed(const world *w, int got, pawl_id id)
+{
+    for (int i = 0; i < got; i++)
+        if (w->claimed[i].body->id == id) return true;
+    return false;
+}
+
+/* Many of a key without budget fall due at once, before they have slots: what comes behind them is in the first claim, however many they
+ * are. */
+static void a_flood_leaves_others_their_turn(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", PAWL_DAY);
+    spend(w, n, "full");
+    pawl_id first = put(w, (spec){.rate_key = "full"});
+    for (int i = 0; i < 120; i++) put(w, (spec){.rate_key = "full"});
+    pawl_id other = put(w, (spec){.rate_key = "other"}), keyless = put(w, (spec){0}), unlimited = put(w, (spec){.type = "u"});
+    advance(w, 1000);
+    pawl_want want = claim(w, w->a, n, (wish){.free = 4, .prefetch = 6});
+    assert_true(want.got == 10 && want.more);
+    assert_true(was_claimed(w, 10, other) && was_claimed(w, 10, keyless) && was_claimed(w, 10, unlimited));
+    assert_true(was_claimed(w, 10, first));
+    int got = 10;
+    for (int i = 0; i < 20 && want.more; i++) got += (want = claim(w, w->a, n, (wish){.free = 10})).got;
+    assert_int_equal(got, 124);
+}
+
+/* Urgent others are looked at first, as ever; and who has budget left is no flood. */
+static void order_is_kept_without_one(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", PAWL_DAY);
+    pawl_id first = put(w, (spec){.rate_key = "k"}), ids[12];
+    for (int i = 0; i < 12; i++) ids[i] = put(w, (spec){.rate_key = "k"});
+    advance(w, 1000);
+    assert_int_equal(claim(w, w->a, n, (wish){.free = 4}).got, 4);
+    assert_true(w->claimed[0].body->id == first && w->claimed[3].body->id == ids[2]);
+}
+
+CASES(gate_cases){
+    {"place: a far rate slot frees the place", a_far_slot_frees_the_place},
+    {"place: a near rate slot keeps the place", a_near_slot_keeps_the_place},
+    {"place: blocked it takes no rate slot", blocked_it_takes_no_slot},
+    {"place: a rate slot that passes while it is blocked", a_slot_that_passes_while_blocked},
+    {"place: cancelled while parked it gives back place and rate slot", cancelled_while_parked},
+    {"place: cancelled while it waits for a rate slot it has no place", cancelled_while_it_waits},
+    {"place: cancelled while blocked it has no rate slot", cancelled_while_blocked},
+    {"place: a node that dies with a place and a rate slot", a_node_that_dies_with_both},
+    {"rate: a flood leaves others their turn", a_flood_leaves_others_their_turn},
+    {"rate: order is kept without a flood", order_is_kept_without_one},
+    {NULL, NULL},
+};
