@@ -12,7 +12,9 @@
 #include "cli/help.h"
 #include "cli/serve.h"
 #include "cli/stop.h"
+#include "http/address.h"
 #include "server/auth.h"
+#include "server/hooks.h"
 #include "server/server.h"
 #include <errno.h>
 #include <poll.h>
@@ -47,6 +49,7 @@ typedef struct serving {
     serve_sockets sockets;
     logger log;
     demo demo;
+    hooks *hooks;
     bool stopping, shut; /* shut: no new connections */
     int64_t stop_by_us;
 } serving;
@@ -103,13 +106,45 @@ static pawl_status check_open(const serving *s, pawl_error *err)
         s->sockets.texts[0], serve_set.tokens, serve_set.tokens);
 }
 
+/* The engine runs tasks: those of hooks, or of the demo. */
+static bool runs(const serving *s)
+{
+    (void)s;
+    return serve_set.demo || serve_set.hooks;
+}
+
+/* Other tasks are for others. */
+static pawl_status leave_queues(pawl *p, pawl_error *err)
+{
+    pawl_status status = pawl_queue(p, &(pawl_queue_options){.name = "default", .workers = -1}, err);
+    return status ? status : pawl_queue(p, &(pawl_queue_options){.name = "recurring", .workers = -1}, err);
+}
+
+static pawl_status open_hooks(serving *s, pawl_error *err)
+{
+    hooks_options o = {.path = serve_set.hooks,
+                       .allowed = serve_set.hook_networks.items,
+                       .allowed_count = (size_t)serve_set.hook_networks.count,
+                       .log = s->log};
+    if (strncmp(pawl_store_url(s->p), "memory:", 7) == 0)
+        return err_set(err, PAWL_INVALID, "--hooks needs a store that is kept: memory: is gone when the server ends");
+    for (int i = 0; i < serve_set.hook_networks.count; i++) {
+        if (network_valid(serve_set.hook_networks.items[i])) continue;
+        return err_set(err, PAWL_INVALID, "--hook-networks \"%s\" is no network: write it like 10.1.0.0/16",
+                       serve_set.hook_networks.items[i]);
+    }
+    return hooks_open(s->p, &o, &s->hooks, err);
+}
+
 static pawl_status start_engine(serving *s, pawl_error *err)
 {
     s->demo = (demo){.c = s->c, .p = s->p, .started_us = cli_now_us()};
-    if (!serve_set.demo) return PAWL_OK;
-    pawl_status status = demo_handlers(s->p, err);
+    if (!runs(s)) return PAWL_OK;
+    pawl_status status = serve_set.demo ? demo_handlers(s->p, err) : leave_queues(s->p, err);
+    if (!status && serve_set.hooks) status = open_hooks(s, err);
     if (!status) status = pawl_start(s->p, err);
-    if (!status) status = demo_prepare(&s->demo, err);
+    if (!status && s->hooks) status = hooks_start(s->hooks, err);
+    if (!status && serve_set.demo) status = demo_prepare(&s->demo, err);
     return status;
 }
 
@@ -121,6 +156,8 @@ static pawl_status start_server(serving *s, pawl_error *err)
                         .lease_us = serve_set.lease_us,
                         .sockets = s->sockets.fds,
                         .sockets_count = s->sockets.count,
+                        .tls_cert = serve_set.tls_cert,
+                        .tls_key = serve_set.tls_key,
                         .tokens = serve_set.tokens,
                         .hosts = serve_set.hosts.items,
                         .hosts_count = (size_t)serve_set.hosts.count,
@@ -136,10 +173,22 @@ static pawl_status start_server(serving *s, pawl_error *err)
                         .events_max = (size_t)serve_set.events,
                         .log = s->log,
                         .access_log = serve_set.access_log,
-                        .runs_tasks = serve_set.demo};
+                        .hooks = s->hooks,
+                        .runs_tasks = runs(s)};
     pawl_status status = server_start(&o, &s->server, err);
     if (status) s->sockets.count = 0; /* they were closed with it */
     return status;
+}
+
+/* Addresses are told as what clients are to say. */
+static void name_tls(serving *s)
+{
+    for (size_t i = 0; serve_set.tls_cert && i < s->sockets.count; i++) {
+        char *text = s->sockets.texts[i], rest[sizeof s->sockets.texts[i]];
+        if (strncmp(text, "http://", 7) != 0) continue;
+        snprintf(rest, sizeof rest, "%s", text + 7);
+        snprintf(text, sizeof s->sockets.texts[i], "https://%.100s", rest);
+    }
 }
 
 static void greet(const serving *s)
@@ -174,10 +223,10 @@ static void reload(serving *s)
     if (serve_configure(s->c, &err)) {
         log_line(&s->log, PAWL_ERROR, "nothing was changed: %s", err.message);
     } else if (server_reload(s->server, &err)) {
-        log_line(&s->log, PAWL_ERROR, "the tokens stay as they were: %s", err.message);
+        log_line(&s->log, PAWL_ERROR, "could not read all again: %s", err.message);
     } else {
         server_set_access_log(s->server, serve_set.access_log);
-        log_line(&s->log, PAWL_INFO, "tokens and access-log were read again; other settings need a restart");
+        log_line(&s->log, PAWL_INFO, "tokens, certificate and access-log were read again; other settings need a restart");
     }
     serve_notify("READY=1");
 }
@@ -189,7 +238,8 @@ static void begin_stop(serving *s)
     serve_notify("STOPPING=1");
     log_line(&s->log, PAWL_INFO, "stopping: what is under way comes to its end; a second signal stops at once");
     server_drain(s->server);
-    if (serve_set.demo) stopper_drain(&s->stop);
+    hooks_close(s->hooks);
+    if (runs(s)) stopper_drain(&s->stop);
 }
 
 static bool drained(const serving *s)
@@ -239,11 +289,13 @@ static pawl_status serve(serving *s, pawl_error *err)
     if (!status) status = start_engine(s, err);
     if (!status) status = start_server(s, err);
     if (status) return status;
+    name_tls(s);
     greet(s);
     serve_notify("READY=1");
     attend(s);
     server_stop(s->server);
-    if (serve_set.demo) status = stopper_stop(&s->stop, err);
+    hooks_close(s->hooks);
+    if (runs(s)) status = stopper_stop(&s->stop, err);
     log_line(&s->log, PAWL_INFO, "stopped");
     return status;
 }
@@ -258,6 +310,7 @@ int cmd_serve(cli *c)
     if (serve_set.prefix && *serve_set.prefix &&
         (serve_set.prefix[0] != '/' || serve_set.prefix[strlen(serve_set.prefix) - 1] == '/'))
         return cli_usage(c, "--prefix \"%s\" must begin with \"/\" and end without", serve_set.prefix);
+    if (!serve_set.tls_cert != !serve_set.tls_key) return cli_usage(c, "--tls-cert and --tls-key belong together: give both");
     if (stopper_init(&s.stop, serve_set.grace_us, &err)) return cli_fail(c, &err);
     set_log(&s.log);
     s.p = s.stop.p = cli_open(c,
@@ -271,7 +324,9 @@ int cmd_serve(cli *c)
     if (!s.p) return code;
     if (serve(&s, &err)) code = cli_fail(c, &err);
     serve_unlink(&s.sockets);
+    hooks_close(s.hooks);
     int closed = pawl_close(s.p);
+    hooks_free(s.hooks);
     return code ? code : closed;
 }
 

@@ -246,7 +246,7 @@ static bool worth_showing(pawl_event_kind kind)
     }
 }
 
-static void event_json(const cli *c, const pawl_event *e)
+static void run_event_json(const cli *c, const pawl_event *e)
 {
     answer a;
     cli_json_begin(c, &a);

@@ -67,7 +67,10 @@ static const struct {
     {"reported", "results:[reported_item] lease_us:int drain:bool stopping:bool"},
     {"act", "at:time? who:text? action:text? detail:text? id:id?"},
     {"acts", "acts:[act] next:int?"},
-    {"event", "at:time? event:text id:id? type:text? queue:text? attempt:int fence:int delay_us:int* percent:int* text:text*"},
+    {"event", "at:time? event:text id:id? type:text? queue:text? attempt:int fence:int delay_us:int* percent:int* text:text* node:text?"},
+    {"hook", "name:text url:text events:[text] type:text? queue:text? disabled:bool why:text? created_at:time?"},
+    {"hooks", "hooks:[hook]"},
+    {"hook_made", "name:text secret:text*"},
     {"gap", "lost:int?"},
     {"alive", "status:text version:text"},
     {"ready", "status:text text:text?* store_latency_us:int* loop_lag_us:int* lease_left_us:int* running:int* ready:int* stuck:int* long_running:int* "
@@ -350,7 +353,7 @@ static const struct {
               {"rate", rate_body, "permits"},    {"most", most_body, "most"},     {"schedule_spec", schedule_fields, NULL},
               {"plan", plan_fields, NULL},       {"run", run_body, NULL},         {"new_batch", batch_body, NULL},
               {"new_worker", worker_body, NULL}, {"claim", claim_body, NULL},     {"renewal", renew_body, NULL},
-              {"report", report_body, NULL}};
+              {"report", report_body, NULL},     {"hook_spec", hook_body, "url"}};
 
 static const char *body_name(const field *fields)
 {

@@ -15,16 +15,18 @@ typedef struct server_options {
     int64_t lease_us;   /* of these nodes; those of workers are at most half as long */
     const int *sockets; /* listening; the server's from now on */
     size_t sockets_count;
-    const char *tokens;       /* file of tokens; NULL: none, only local clients are let in */
-    const char *const *hosts; /* names that a Host header may have, beside localhost and addresses */
+    const char *tls_cert, *tls_key; /* files; NULL: no TLS */
+    const char *tokens;             /* file of tokens; NULL: none, only local clients are let in */
+    const char *const *hosts;       /* names that a Host header may have, beside localhost and addresses */
     size_t hosts_count;
     const char *prefix; /* of all paths, behind a proxy; NULL or "": none */
     int threads;        /* that speak HTTP */
     int desk_threads;   /* that wait for the store */
     int connections_max;
     int64_t head_us, idle_us, body_us, answer_us;
-    size_t payload_max; /* bytes of a task's */
-    size_t events_max;  /* kept for clients that come back */
+    size_t payload_max;  /* bytes of a task's */
+    size_t events_max;   /* kept for clients that come back */
+    struct hooks *hooks; /* see hooks.h; NULL: none. Outlives the server */
     logger log;
     bool access_log;
     bool runs_tasks; /* the engine was started: /readyz looks at that too */

@@ -131,6 +131,7 @@ static bool answer(reading *r, pawl_query *query, pawl_status *status, pawl_erro
     case PAWL_QUERY_BATCHES:
         if (!pg_batches_read(r, query)) *status = no_batch(query, err);
         return true;
+    case PAWL_QUERY_FEED: pg_feed_read(r, query); return true;
     case PAWL_QUERY_GATE: pg_gate_read(r, query); return true;
     case PAWL_QUERY_DUMP: pg_dump_read(r, query->dump); return true;
     }

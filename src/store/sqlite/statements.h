@@ -38,6 +38,8 @@
     X(load_change) X(load_key) X(load_node_find) X(load_node_add) X(load_minute) \
     X(dump_parents) X(dump_batches) X(dump_kept) X(load_batch) X(load_kept) X(dump_line) X(dump_bounds) \
     X(dump_schedules) X(dump_occurrences) X(load_schedule) \
+    /* feed.sql */ \
+    X(feed_head) X(feed_head_put) X(feed_put) X(feed_trim) X(feed_list) \
     /* node.sql */ \
     X(node_life) X(node_add) X(node_kill) X(node_victim) X(heartbeat_add) X(heartbeat_beat) X(heartbeat_leases) \
     X(heartbeat_drop) X(heartbeat_get) X(heartbeat_others) X(cancel_list) X(leased_by) X(leased_page) X(leased_marks) \
