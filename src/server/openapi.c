@@ -44,6 +44,7 @@ static const struct {
     {"alive", "status:text version:text"},
     {"ready", "status:text text:text?* store_latency_us:int* loop_lag_us:int* lease_left_us:int* running:int* ready:int* stuck:int* long_running:int* "
               "pending:int* leased:int* dead:int* oldest_due_at:time?*"},
+    {"session", "name:text tenant:text? scopes:[text] login:bool version:text store:text?"},
     {"problem", "type:text title:text status:int detail:text"},
 };
 /* clang-format on */
@@ -278,6 +279,11 @@ static void bulk_content(json_writer *w)
     jsonw_end_object(w);
 }
 
+static const char *body_name(const route *r)
+{
+    return r->body == task_fields ? "new_task" : r->body == action_body ? "action" : r->body == session_body ? "login" : "rate";
+}
+
 static void request_body(json_writer *w, const route *r)
 {
     if (r->body == no_fields && r->place != PLACE_STREAM) return;
@@ -285,7 +291,7 @@ static void request_body(json_writer *w, const route *r)
     jsonw_object(w);
     json_truth(w, "required", true);
     if (r->place == PLACE_STREAM) bulk_content(w);
-    else content(w, "application/json", r->body == task_fields ? "new_task" : r->body == action_body ? "action" : "rate");
+    else content(w, "application/json", body_name(r));
     jsonw_end_object(w);
 }
 
@@ -381,6 +387,8 @@ static void components(json_writer *w)
     object_of(w, action_body, NULL);
     jsonw_key(w, "rate");
     object_of(w, rate_body, "permits");
+    jsonw_key(w, "login");
+    object_of(w, session_body, "token");
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
         jsonw_key(w, answers[i].name);
         answer_schema(w, answers[i].members);

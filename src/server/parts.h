@@ -35,7 +35,7 @@ typedef struct route {
 
 extern const route routes[]; /* ends with name NULL */
 extern const field no_fields[], list_query[], get_query[], action_body[], limits_query[], key_query[], rate_body[], nodes_query[],
-    acts_query[], stats_query[], events_query[];
+    acts_query[], stats_query[], events_query[], session_body[];
 
 struct bulk;
 struct idem;
@@ -127,6 +127,9 @@ void reply_end(call *c, reply *a, int status);
 void reply_done(call *c, const char *what); /* {"done":"paused"} */
 
 const route *route_find(http_method method, const char *path, char segment[1024], bool *other_method);
+
+/* web.c */
+void web_redirect(call *c); /* from the prefix without its last slash */
 
 /* bulk.c */
 size_t bulk_data(call *c, const char *data, size_t n);
