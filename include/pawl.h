@@ -521,6 +521,19 @@ PAWL_API pawl_status pawl_run_finish(pawl_run *run, pawl_outcome outcome, pawl_e
 /* ---------------------------------------------------------------------------------------------------------------------------
  * Dispatch
  */
+/* What becomes of a task that waits for its parents when one of them fails or is cancelled. */
+typedef enum pawl_if_failed {
+    PAWL_IF_FAILED_CANCEL = 0, /* it is cancelled at once, and so are those that wait for it */
+    PAWL_IF_FAILED_RUN,        /* it runs once all have ended, however they did */
+    PAWL_IF_FAILED_HOLD        /* it waits on: until the parent is retried and succeeds, or the task is cancelled */
+} pawl_if_failed;
+
+PAWL_API const char *pawl_if_failed_name(pawl_if_failed policy); /* "cancel" */
+PAWL_API bool pawl_if_failed_parse(const char *text, pawl_if_failed *policy);
+
+#define PAWL_PARENTS_MAX 1000         /* of one task: more are a batch */
+#define PAWL_NTH(i) (-(pawl_id)(i)-1) /* as a parent: task i of the same bulk call, which stands before this one */
+
 typedef struct pawl_task {
     const char *type;
     pawl_bytes payload;       /* opaque, kept byte for byte; none = no payload */
@@ -538,7 +551,11 @@ typedef struct pawl_task {
     const char *traceparent; /* W3C trace context, carried to the run */
     const char *headers;     /* free text for the handler, at most 16 KiB */
     pawl_audit audit;
-    pawl_id id; /* 0, or the id that came with PAWL_UNKNOWN: if it was committed after all, `existing` */
+    pawl_id id;             /* 0, or the id that came with PAWL_UNKNOWN: if it was committed after all, `existing` */
+    const pawl_id *parents; /* it waits until all of these have ended: tasks or batches, or PAWL_NTH. See Dependencies, below */
+    int parents_count;      /* at most PAWL_PARENTS_MAX */
+    pawl_if_failed if_failed;
+    pawl_id batch; /* of which it is a member; 0 = none */
 } pawl_task;
 
 typedef enum pawl_dispatched {
@@ -752,7 +769,7 @@ PAWL_API pawl_status pawl_get_trail(pawl *p, pawl_id id, pawl_trail **out, pawl_
 PAWL_API void pawl_trail_free(pawl_trail *trail);
 
 /* Why is this task not running? One sentence in `text`, and a word a program can test in `code`: finished, running, long_running,
- * cancelling, stale, moved, paused, scheduled, retrying, waiting, unserved_queue, unknown_type, capacity, starting, blocked,
+ * cancelling, stale, moved, paused, scheduled, retrying, waiting, held, unserved_queue, unknown_type, capacity, starting, blocked,
  * throttled, key_held. */
 typedef struct pawl_why_answer {
     char code[32];
@@ -1041,7 +1058,8 @@ typedef struct pawl_schedule {
     int priority, max_attempts;
     int64_t timeout_us;
     pawl_audit audit;
-    bool disabled; /* stored, but fires nothing until it is enabled */
+    bool disabled;  /* stored, but fires nothing until it is enabled */
+    const char *by; /* who puts it, for the operator log; NULL: no entry. Not stored with it */
 } pawl_schedule;
 
 typedef enum pawl_put {
@@ -1171,6 +1189,97 @@ PAWL_API void pawl_schedules_free(pawl_schedules *schedules);
 /* When a schedule that is not stored would fire, from `from_us` (0 = now) on: up to n times, *count of them (0: it waits for another). */
 PAWL_API pawl_status pawl_preview_schedule(pawl *p, const pawl_schedule *schedule, int64_t from_us, int64_t *times_us, size_t n,
                                            size_t *count, pawl_error *err);
+
+/* ---------------------------------------------------------------------------------------------------------------------------
+ * Dependencies and batches
+ *
+ * A task with parents waits until all of them have ended, and is due then (or at its own time, if that is later). Parents must be
+ * stored when it is dispatched: those that ended long ago and are gone answer NOT_FOUND; so there are no cycles. A batch is a parent,
+ * too: it ends when it is closed and all of its members have ended, and has failed or was cancelled if one of them has.
+ *
+ *     pawl_open_batch(p, &(pawl_batch_options){.name = "import 42", .on_finished = &(pawl_task){.type = "import.report"}}, &batch, &err);
+ *     for (...) pawl_dispatch(p, &(pawl_task){.type = "import.row", .payload = row, .batch = batch}, NULL, &err);
+ *     pawl_close_batch(p, batch, NULL, &err);
+ *
+ * Members may be added until it is closed; what a member spawns may join it even then. See docs/dependencies.md. On stores that do not
+ * keep families of tasks yet (PostgreSQL, MariaDB): UNSUPPORTED.
+ */
+typedef struct pawl_batch_options {
+    const char *name;              /* one at a time has it; NULL = the id's 13 characters */
+    pawl_id within;                /* the batch that it is a member of; 0 = none */
+    const pawl_task *on_finished;  /* dispatched when it ends, however; NULL = nothing. Neither parents nor a batch of its own */
+    const pawl_task *on_succeeded; /* dispatched when it ends and all have succeeded; cancelled otherwise */
+} pawl_batch_options;
+
+/* CONFLICT: a batch has that name, or the one it should be within is closed. options may be NULL. */
+PAWL_API pawl_status pawl_open_batch(pawl *p, const pawl_batch_options *options, pawl_id *id, pawl_error *err);
+
+/* No more members. CONFLICT: it was closed before. `by` names the person for the operator log; may be NULL. */
+PAWL_API pawl_status pawl_close_batch(pawl *p, pawl_id id, const char *by, pawl_error *err);
+
+/* Closes it and cancels all that have not ended, a batch within it, too. CONFLICT: it has ended. */
+PAWL_API pawl_status pawl_cancel_batch(pawl *p, pawl_id id, const char *by, pawl_error *err);
+
+typedef struct pawl_batch_info {
+    pawl_id id;
+    const char *name;
+    pawl_id within;   /* 0: none */
+    pawl_state state; /* PENDING: open; WAITING: closed, for its members; SUCCEEDED, FAILED or CANCELLED: ended */
+    bool cancel_asked;
+    int64_t total, unfinished, succeeded, failed, cancelled; /* members; a batch within it is one */
+    int64_t created_us, closed_us, ended_us;                 /* 0: not yet */
+} pawl_batch_info;
+
+/* By id, or by name if id is 0. */
+PAWL_API pawl_status pawl_get_batch(pawl *p, pawl_id id, const char *name, pawl_batch_info **out, pawl_error *err);
+PAWL_API void pawl_batch_info_free(pawl_batch_info *info);
+
+typedef struct pawl_batch_filter {
+    bool unfinished;    /* only those that have not ended */
+    int limit;          /* 0 = 100, at most 1000 */
+    const char *cursor; /* pawl_batches.next of the page before */
+} pawl_batch_filter;
+
+typedef struct pawl_batches {
+    size_t count;
+    const pawl_batch_info *batches; /* newest first */
+    const char *next;               /* NULL: there are no more */
+} pawl_batches;
+
+PAWL_API pawl_status pawl_list_batches(pawl *p, const pawl_batch_filter *filter, pawl_batches **out, pawl_error *err);
+PAWL_API void pawl_batches_free(pawl_batches *batches);
+
+typedef enum pawl_relation {
+    PAWL_PARENTS = 1, /* of a task */
+    PAWL_CHILDREN,    /* of a task or a batch: who has it as a parent */
+    PAWL_MEMBERS,     /* of a batch */
+    PAWL_BATCH_OF     /* the batch of a task, or that a batch is within: one or none */
+} pawl_relation;
+
+typedef struct pawl_relative {
+    pawl_id id;
+    bool batch;               /* a batch; else a task */
+    const char *type;         /* of a batch: its name. NULL: it is swept */
+    pawl_state state;         /* of a batch as in pawl_batch_info */
+    bool waits;               /* the child of the two still waits for the parent */
+    bool held;                /* and does so because the parent failed or was cancelled (PAWL_IF_FAILED_HOLD) */
+    pawl_if_failed if_failed; /* of a child that waits; else CANCEL */
+    /* Of parents that have ended: */
+    pawl_bytes result;
+    const char *result_type, *result_ref, *error; /* NULL: none */
+} pawl_relative;
+
+typedef struct pawl_relatives {
+    size_t count;
+    const pawl_relative *relatives; /* by id */
+    pawl_id next;                   /* 0: there are no more */
+} pawl_relatives;
+
+/* Whom a task or batch has to do with; of parents with their results, which are kept as long as the child is stored. `after`: 0, or
+ * `next` of the page before; limit: 0 = 100, at most 1000. A task without relatives has none; whether it exists is not asked. */
+PAWL_API pawl_status pawl_get_relatives(pawl *p, pawl_id id, pawl_relation relation, pawl_id after, int limit,
+                                        pawl_relatives **out, pawl_error *err);
+PAWL_API void pawl_relatives_free(pawl_relatives *relatives);
 
 /* ---------------------------------------------------------------------------------------------------------------------------
  * Events

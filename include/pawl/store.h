@@ -10,6 +10,7 @@
  *   fence     grows with every lease of a task, and whenever a lease is taken back. A write with another fence is refused.
  *   lane      one stream of batches of one node; at most one batch of a lane is unanswered.
  *   receipt   (node, lane) -> number and results of the last batch applied.
+ *   family    what a task has to do with others: parents it waits for, and the batch of tasks that it belongs to.
  *   budget    that of one (type, rate key) under a rate limit. A slot of it is the right to start within [slot, slot + L).
  *   spot      what a concurrency limit counts; a place of it is the right to be leased.
  *
@@ -56,6 +57,7 @@
  *     for KEYS, one that is blocked at a QUEUE or TYPE spot may stand for those behind it at its KEYS spot.
  *   - `ordered` (KEYS, most 1): the place belongs to the task until it has ended for good. An INSERT takes it, if it is free, or is
  *     blocked, due or not; when it is freed, the blocked one with the lowest id gets it and is unblocked, in the same transaction.
+ *     One that waited for parents joins the line when a claim first meets it.
  *   - A bound that is put takes places for the leases that are held by then, also more than it has. Lowered, it takes nothing
  *     away: nobody gets a place until fewer are taken. Raised, or dropped, it offers what is free now, in pages (`move`).
  *   - batch.unblocked and news.unblocked tell the node itself; others are woken as by any commit that concerns them.
@@ -65,9 +67,8 @@
  * fixed order and from where the last claim ended, and takes from each as many tasks as its weight says, by run_at and id. What a tenant
  * could not use is not saved up; what a claim had no room for is left to the next one. INSERTs are not leased at birth there.
  *
- * LOCK ORDER inside a batch, on every store: own life row, receipt, limits and budgets, spots by number, schedules by
- * name, keys, tasks by id, rollups,
- * heartbeat.
+ * LOCK ORDER inside a batch, on every store: own life row, receipt, limits and budgets, spots by number, schedules by name, keys,
+ * tasks by id, batches of tasks by id (descending: a batch before the one it is within), rollups, heartbeat.
  */
 #ifndef PAWL_STORE_H
 #define PAWL_STORE_H
@@ -140,7 +141,9 @@ typedef enum pawl_op_kind {
     PAWL_OP_LIMIT,      /* put or drop the rate limit of a type, or of one key of it */
     PAWL_OP_BOUND,      /* put or drop a concurrency limit, or say whether tenants take turns */
     PAWL_OP_SCHEDULE,   /* put or drop a schedule: see pawl_schedule_put */
-    PAWL_OP_STEP        /* a schedule goes on: occurrences become tasks or are skipped. See pawl_step */
+    PAWL_OP_STEP,       /* a schedule goes on: occurrences become tasks or are skipped. See pawl_step */
+    PAWL_OP_BATCH,      /* open, close or cancel a batch of tasks: see pawl_batch_put */
+    PAWL_OP_SETTLE      /* those who wait for what has ended are told, up to `limit` of them: see FAMILIES */
 } pawl_op_kind;
 
 typedef enum pawl_op_result {
@@ -152,12 +155,12 @@ typedef enum pawl_op_result {
     PAWL_OP_ASKED,    /* CANCEL: leased and started; its holder will be told */
     PAWL_OP_STALE, /* START, FINISH, RELEASE, PROGRESS, RESERVE: not leased under this fence any more. SCHEDULE, STEP: another version */
     PAWL_OP_CANCELLING, /* START, RESERVE: the lease is good, but a cancel was asked; not started */
-    PAWL_OP_NOT_FOUND,
-    PAWL_OP_CONFLICT,  /* the task's state does not allow it */
-    PAWL_OP_COLLISION, /* INSERT: the id is taken, and the caller did not say that it might be */
-    PAWL_OP_FULL,      /* INSERT: the queue's depth limit; nothing of the group was stored */
-    PAWL_OP_REFUSED,   /* the store cannot hold it (a row too large, bytes it cannot keep) */
-    PAWL_OP_CLOSED, /* INSERT, CANCEL, RETRY, ACK, QUEUE, LIMIT, SCHEDULE, STEP: the gate is shut (pawl_gate); nothing changed */
+    PAWL_OP_NOT_FOUND,  /* INSERT, BATCH: out_id is the parent or batch that there is not */
+    PAWL_OP_CONFLICT,   /* the task's state does not allow it. INSERT: out_id is the batch that is closed */
+    PAWL_OP_COLLISION,  /* INSERT: the id is taken, and the caller did not say that it might be */
+    PAWL_OP_FULL,       /* INSERT: the queue's depth limit; nothing of the group was stored */
+    PAWL_OP_REFUSED,    /* the store cannot hold it (a row too large, bytes it cannot keep) */
+    PAWL_OP_CLOSED, /* INSERT, CANCEL, RETRY, ACK, QUEUE, LIMIT, SCHEDULE, STEP, BATCH: the gate is shut (pawl_gate); nothing changed */
     PAWL_OP_MOVED, /* RESERVE: the slot is far; the task is pending with it, and the lease has ended. A task of a STEP: it waits */
     PAWL_OP_BEYOND /* RESERVE: the slot is beyond the horizon, or it is not to wait; nothing was taken, the lease is kept */
 } pawl_op_result;
@@ -209,6 +212,7 @@ typedef struct pawl_op {
             int64_t depth_limit; /* refuse (FULL) if the queue then holds more unfinished tasks than this; 0: none */
             int64_t missing;     /* answer, if known, to FULL: how many tasks must leave the queue first */
             int group;           /* operations of one batch with the same group > 0 are stored all or none, as far as FULL goes */
+            const struct pawl_family *family; /* NULL: it has none */
         } insert;
         struct {
             bool mark; /* set the start mark: this task was rescued before */
@@ -273,6 +277,11 @@ typedef struct pawl_op {
         } bound;
         struct pawl_schedule_put *schedule;
         struct pawl_step *step;
+        const struct pawl_batch_put *batch;
+        struct {
+            int limit;
+            int settled; /* answer; 0 if it comes from a receipt */
+        } settle;
     } u;
 
     /* Answers. */
@@ -301,7 +310,83 @@ typedef struct pawl_batch {
     bool
         unblocked; /* tasks were unblocked: there may be something to claim. Also said if it is not known (the answer is a receipt) */
     bool schedules; /* something of a schedule changed (always so, if the answer comes from a receipt): see pawl_news */
+    bool freed;     /* tasks that no operation names changed: they wait no more, or have ended, */
+    bool unsettled; /* or not all were told who wait for what has ended: SETTLE. Both as `schedules` */
 } pawl_batch;
+
+/* ---- families -------------------------------------------------------------------------------------------------------------- */
+
+/* A task may have parents, which are tasks or batches of tasks. It is WAITING until each of them is met, and PENDING then. A parent is
+ * met when it has SUCCEEDED, and with PAWL_IF_FAILED_RUN when it has ended at all. One that FAILED or was CANCELLED otherwise
+ *   PAWL_IF_FAILED_CANCEL  ends the child as CANCELLED, reason "parent_failed" or "parent_cancelled", whatever its other parents do;
+ *   PAWL_IF_FAILED_HOLD    holds it: it waits on, until that parent is RETRYed (the new task takes its place) or the child is cancelled.
+ *
+ * INSERT looks at each parent in turn: NOT_FOUND if there is none of that id (and no result of it is kept, see below), and nothing is
+ * stored. One that has ended already is met, holds or ends the child in the same commit. Of a task that does not have to wait everything
+ * is as without a family; else it is stored as WAITING, never leased and without a slot, and becomes due at run_at, or when it is freed,
+ * whichever is later. As parents are there before their children there are no cycles.
+ *
+ * A batch of tasks has members: tasks, and batches that were opened `within` it. Members come while it is open; a spawn of a member
+ * may join it even when it is closed. It ends when it is closed and all of its members have ended: FAILED if one of them did, else
+ * CANCELLED if one was, else SUCCEEDED. It counts as one member of the batch it is within. Ids of batches and tasks are of one kind.
+ *
+ * A keyed INSERT that has a family and meets a live task of its key is EXISTING: a family is never replaced. One without that meets a
+ * WAITING task is UPDATED, and the task waits on.
+ *
+ * The end of a task or batch (whatever ends it: FINISH, also in a transaction of the caller's; CANCEL; RELEASE of a task whose cancel
+ * was asked; a rescue; a body that cannot be read; another parent's policy) is told to those who wait for it. Who that is may be a
+ * hundred thousand, so it is done in steps: the commit of the end leaves a row that says what is to be told (unsettled), and settles
+ * as much as it can, at most about PAWL_SETTLE_AT_ONCE tasks, if it is an apply. What is left, and what ends by it, is settled by SETTLE
+ * operations, of any node; batch.unsettled and news.unsettled say that there is something. The same goes for the members of a batch that
+ * is cancelled. Between, a child is WAITING though its parent has ended.
+ *
+ * An INSERT that names a parent locks its row and looks whether it has ended; an end reads who waits for it after that row is
+ * gone. So whichever comes second sees the other, and no child waits for ever.
+ *
+ * What of a parent its children may ask for (PAWL_QUERY_RELATIVES: state, result, result_type, result_ref, error) is kept as long as one
+ * of the children is stored, even when the parent itself is swept. A batch goes when it has ended and is as old as a task of its
+ * state may be. */
+#define PAWL_SETTLE_AT_ONCE 500
+
+typedef struct pawl_kin {     /* a parent, or the batch */
+    pawl_id id;               /* 0 with op NULL: none */
+    const struct pawl_op *op; /* not NULL: instead, what this INSERT or BATCH stored: one that stands before in the same batch of
+                                 operations, or was answered before. If it was FULL or a COLLISION so is this one; if it stored and found
+                                 nothing else: CONFLICT. In spawns an id may be that of an earlier spawn, too */
+} pawl_kin;
+
+typedef struct pawl_family {
+    const pawl_kin *parents; /* none twice */
+    int parents_count;
+    pawl_if_failed if_failed;
+    pawl_kin batch;
+} pawl_family;
+
+typedef enum pawl_batch_act { PAWL_BATCH_OPEN = 1, PAWL_BATCH_CLOSE, PAWL_BATCH_CANCEL } pawl_batch_act;
+
+/* BATCH; op.id is its id (OPEN: 0 = the store draws one).
+ *   OPEN    DONE; EXISTING: there is one of this name (out_id); COLLISION: the id is taken; NOT_FOUND, CONFLICT: `within`
+ *   CLOSE   DONE; NOT_FOUND; CONFLICT: it is closed already
+ *   CANCEL  DONE: it takes no members any more, and all that have not ended are cancelled, as by CANCEL; EXISTING: that was asked before;
+ *           NOT_FOUND; CONFLICT: it has ended */
+typedef struct pawl_batch_put {
+    pawl_batch_act act;
+    const char *name; /* OPEN; never NULL */
+    pawl_id within;   /* OPEN; 0: none */
+} pawl_batch_put;
+
+/* Relatives of a task or batch, by id. */
+typedef struct pawl_relatives_query {
+    pawl_id of;
+    pawl_relation relation;
+    pawl_id after; /* 0, or the last one seen */
+    int limit;
+    bool waited_for; /* PARENTS: only those that are not met */
+    /* Answers. */
+    pawl_relative *relatives;
+    int count;
+    bool more;
+} pawl_relatives_query;
 
 /* ---- schedules ------------------------------------------------------------------------------------------------------------- */
 
@@ -457,6 +542,7 @@ typedef struct pawl_news {
     int64_t limits_version;  /* grows with every change of a limit; 0: there never was one */
     bool unblocked;          /* claim: tasks were unblocked, in any queue */
     int64_t schedule_due_us; /* the earliest look_us of all enabled schedules; 0: none */
+    bool unsettled;          /* see FAMILIES: SETTLE */
 } pawl_news;
 
 typedef struct pawl_claim {
@@ -719,6 +805,10 @@ typedef enum pawl_query_kind {
     PAWL_QUERY_DUE,       /* due -> its answers */
     PAWL_QUERY_SCHEDULE,  /* name -> schedules[0] with all that is known of it, or PAWL_NOT_FOUND */
     PAWL_QUERY_SCHEDULES, /* schedule_filter -> schedules, by the bytes of their names; cursor is the name of the last one seen */
+    /* Only of stores that have families: */
+    PAWL_QUERY_RELATIVES, /* relatives -> its answers */
+    PAWL_QUERY_BATCH,     /* id, or name if id is 0 -> batches[0], or PAWL_NOT_FOUND */
+    PAWL_QUERY_BATCHES,   /* batch_filter -> batches, the greatest id first; `id` is the last one seen, 0: none */
     /* Only of stores that have set_gate and load: */
     PAWL_QUERY_GATE, /* -> gate */
     PAWL_QUERY_DUMP  /* dump -> its answers. Bounded by its limits, not in time */
@@ -755,7 +845,12 @@ typedef struct pawl_query {
     pawl_schedule_row *schedules;
     int schedules_count;
     bool schedules_more;
-    int64_t now_us; /* SCHEDULE, SCHEDULES: the store's */
+    int64_t now_us;                        /* SCHEDULE, SCHEDULES: the store's */
+    pawl_relatives_query *relatives;       /* the caller's; its answers are from the arena */
+    const pawl_batch_filter *batch_filter; /* limit is set */
+    pawl_batch_info *batches;
+    int batches_count;
+    bool batches_more;
 } pawl_query;
 
 /* ---- the store ------------------------------------------------------------------------------------------------------------- */
@@ -785,7 +880,8 @@ typedef struct pawl_store_type {
     bool limits;        /* it keeps rate limits; else LIMIT and RESERVE are REFUSED and nothing is ever limited by it */
     bool places;        /* it keeps concurrency limits and lets tenants take turns; else BOUND is REFUSED */
     bool schedules;     /* it keeps schedules; else SCHEDULE and STEP are REFUSED and none is ever due */
-    int lanes;          /* batches that may be under way at once; at least 1 */
+    bool families; /* it keeps families; else INSERTs that have one, BATCH and SETTLE are REFUSED and nothing is ever unsettled */
+    int lanes;     /* batches that may be under way at once; at least 1 */
 
     /* Opens, creates or migrates. Before: nothing. After OK: every other callback may be called. */
     pawl_status (*open)(const pawl_store_options *options, pawl_store **out, pawl_error *err);

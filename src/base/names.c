@@ -170,6 +170,20 @@ const char *pawl_event_name(pawl_event_kind kind) { return name_of(events, COUNT
 
 const char *pawl_attempt_outcome_name(pawl_attempt_outcome outcome) { return name_of(attempts, COUNT(attempts), (int)outcome); }
 
+static const char *const policies[] = {"cancel", "run", "hold"};
+
+const char *pawl_if_failed_name(pawl_if_failed policy) { return (unsigned)policy < COUNT(policies) ? policies[policy] : "?"; }
+
+bool pawl_if_failed_parse(const char *text, pawl_if_failed *policy)
+{
+    for (size_t i = 0; text && i < COUNT(policies); i++)
+        if (strcmp(text, policies[i]) == 0) {
+            *policy = (pawl_if_failed)i;
+            return true;
+        }
+    return false;
+}
+
 const char *pawl_off_name(pawl_off off) { return name_of(offs, COUNT(offs), (int)off); }
 
 const char *pawl_occurrence_name(pawl_occurrence_state state) { return name_of(occurrences, COUNT(occurrences), (int)state); }

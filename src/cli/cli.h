@@ -82,6 +82,12 @@ int cmd_tasks_why(cli *c);
 int cmd_tasks_wait(cli *c);
 int cmd_tasks_cancel(cli *c);
 int cmd_tasks_retry(cli *c);
+int cmd_tasks_tree(cli *c);
+int cmd_batches_list(cli *c);
+int cmd_batches_show(cli *c);
+int cmd_batches_open(cli *c);
+int cmd_batches_close(cli *c);
+int cmd_batches_cancel(cli *c);
 int cmd_queues_list(cli *c);
 int cmd_queues_pause(cli *c);
 int cmd_queues_resume(cli *c);
@@ -137,6 +143,6 @@ extern const opt enqueue_opts[], list_opts[], show_opts[], wait_opts[], cancel_o
     migrate_up_opts[], migrate_sql_opts[], cron_next_opts[], move_opts[], export_opts[], import_opts[], limits_list_opts[],
     limits_set_opts[], limits_key_opts[], limits_concurrency_opts[], limits_turns_opts[], schedules_list_opts[],
     schedules_show_opts[], schedules_add_opts[], schedules_edit_opts[], schedules_by_opts[], schedules_run_opts[], serve_opts[],
-    tokens_opts[], tokens_add_opts[];
+    tokens_opts[], tokens_add_opts[], tree_opts[], batches_list_opts[], batches_open_opts[], batches_by_opts[];
 
 #endif

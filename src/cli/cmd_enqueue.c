@@ -1,6 +1,7 @@
 /* pawl enqueue: one task from options, or many from NDJSON (bulk.c). */
 #include "base/alloc.h"
 #include "base/error.h"
+#include "cli/batches.h"
 #include "cli/bulk.h"
 #include "cli/help.h"
 #include "cli/remote.h"
@@ -21,6 +22,8 @@ const char help_enqueue[] =
     "--bulk reads one JSON object per line, with the same names: {\"type\":\"email.send\",\"payload\":{...},\"delay\":\"5m\"}. Options "
     "given beside it are the defaults of every line. Lines are committed a thousand at a time.\n"
     "\n"
+    "With --parent it waits for other tasks, or batches of tasks; see pawl tasks tree and pawl batches.\n"
+    "\n"
     "Examples\n"
     "  pawl enqueue --type email.send --payload '{\"to\":\"ann@example.org\"}'\n"
     "  pawl enqueue --type report --key report:2026-11 --delay 10m\n"
@@ -31,6 +34,9 @@ static struct {
     const char *payload, *file, *bulk, *audit, *rate_key;
     pawl_task task;
     int64_t priority, max_attempts;
+    opt_list parents;
+    const char *batch, *if_failed;
+    pawl_id parent_ids[OPT_LIST_MAX];
 } o;
 
 const opt enqueue_opts[] = {
@@ -53,6 +59,10 @@ const opt enqueue_opts[] = {
     OPTION(OPT_TEXT, "traceparent", &o.task.traceparent, "TEXT", "W3C trace context, carried to the run"),
     OPTION(OPT_CHOICE, "audit", &o.audit, "LEVEL", "how much of its trail is kept: full, minimal, errors, none",
            .choices = "full|minimal|errors|none"),
+    OPTION(OPT_LIST, "parent", &o.parents, "ID", "wait until this task or batch has ended; may be repeated"),
+    OPTION(OPT_CHOICE, "if-failed", &o.if_failed, "POLICY", "if a parent fails or is cancelled: cancel, run, hold",
+           .choices = "cancel|run|hold"),
+    OPTION(OPT_NAME, "batch", &o.batch, "BATCH", "make it a member of this batch: its name or id"),
     OPTION(OPT_ID, "id", &o.task.id, "ID", "store it under this id, unless a task with it is stored already"),
     OPTION(OPT_TEXT, "bulk", &o.bulk, "FILE", "many tasks, one JSON object per line; \"-\" is standard input"),
     OPTIONS_END};
@@ -116,6 +126,32 @@ static int fail_unknown(const cli *c, pawl_error *err)
     return cli_fail(c, err);
 }
 
+/* false: said why. */
+static bool read_parents(cli *c, int *code)
+{
+    for (int i = 0; i < o.parents.count; i++) {
+        if (pawl_id_parse(o.parents.items[i], &o.parent_ids[i])) continue;
+        *code =
+            cli_usage(c, "--parent \"%s\" is not an id: ids have 13 characters, as pawl enqueue prints them", o.parents.items[i]);
+        return false;
+    }
+    o.task.parents = o.parent_ids;
+    o.task.parents_count = o.parents.count;
+    if (o.if_failed) pawl_if_failed_parse(o.if_failed, &o.task.if_failed);
+    return true;
+}
+
+static pawl_status find_batch(pawl *p, pawl_error *err)
+{
+    pawl_batch_info *batch;
+    if (!o.batch) return PAWL_OK;
+    pawl_status status = batch_find(p, o.batch, &batch, err);
+    if (status) return status;
+    o.task.batch = batch->id;
+    pawl_batch_info_free(batch);
+    return PAWL_OK;
+}
+
 static int enqueue_one(cli *c)
 {
     pawl_error err;
@@ -133,7 +169,8 @@ static int enqueue_one(cli *c)
     pawl *p = status ? NULL : cli_open_writing(c, &code);
     if (p) {
         o.task.payload = (pawl_bytes){payload.data, payload.len};
-        status = pawl_dispatch_full(p, &o.task, &receipt, &err);
+        status = find_batch(p, &err);
+        if (!status) status = pawl_dispatch_full(p, &o.task, &receipt, &err);
     }
     if (status == PAWL_UNKNOWN) code = fail_unknown(c, &err);
     else if (status) code = cli_fail(c, &err);
@@ -141,6 +178,16 @@ static int enqueue_one(cli *c)
     if (p) pawl_close(p);
     buf_done(&payload);
     return code;
+}
+
+static int enqueue_many(cli *c)
+{
+    pawl_error err;
+    int code = 0;
+    pawl *p = o.batch ? cli_open_reading(c, &code) : NULL;
+    if (p && find_batch(p, &err)) code = cli_fail(c, &err);
+    if (p) pawl_close(p);
+    return code ? code : enqueue_bulk(c, &o.task, o.bulk);
 }
 
 int cmd_enqueue(cli *c)
@@ -157,9 +204,11 @@ int cmd_enqueue(cli *c)
     o.task.rate_key = pawl_str(o.rate_key);
     o.task.max_attempts = (int)o.max_attempts;
     if (o.audit) pawl_audit_parse(o.audit, &o.task.audit);
+    int code;
+    if (!read_parents(c, &code)) return code;
     if (!o.bulk && !o.task.type) return cli_usage(c, "--type is missing: it routes the task to its handler");
     if (o.bulk && (o.task.id || o.task.key))
         return cli_usage(c, "--id and --key belong to one task: put them into the lines of --bulk");
     if (o.bulk && c->server) return cli_usage(c, "--bulk works on a store: send the file to POST /v1/tasks/bulk of the server");
-    return o.bulk ? enqueue_bulk(c, &o.task, o.bulk) : enqueue_one(c);
+    return o.bulk ? enqueue_many(c) : enqueue_one(c);
 }

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "cli/filter.h"
 #include "cli/help.h"
+#include "server/fields.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,28 +45,7 @@ const opt limits_turns_opts[] = {OPTION(OPT_NAME, "tenant", &tenant_name, "TENAN
 
 /* ---- showing ------------------------------------------------------------------------------------------------------------- */
 
-static const char *scope_name(pawl_scope scope)
-{
-    static const char *const names[] = {"", "queue", "type", "key", "tenants"};
-    return names[scope];
-}
-
-static void place_json(json_writer *w, const pawl_place_info *p)
-{
-    char holder[PAWL_ID_TEXT] = "";
-    if (p->holder) pawl_id_format(p->holder, holder);
-    jsonw_object(w);
-    json_text(w, "scope", scope_name(p->scope));
-    json_text(w, "name", p->name);
-    json_rate_key(w, p->key);
-    json_truth(w, "own", p->own);
-    json_number(w, p->scope == PAWL_SCOPE_TENANTS ? "weight" : "most", p->most);
-    json_truth(w, "ordered", p->ordered);
-    json_number(w, "running", p->taken);
-    json_number(w, "blocked", p->blocked);
-    json_text(w, "holder", p->holder ? holder : NULL);
-    jsonw_end_object(w);
-}
+static const char *scope_name(pawl_scope scope) { return field_words(FIELD_SCOPE)[scope]; }
 
 void places_json(json_writer *w, const pawl_places *places)
 {

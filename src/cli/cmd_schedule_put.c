@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/help.h"
+#include "server/fields.h"
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -87,18 +88,6 @@ static int word_of(const char *word, const char *const *words)
     return -1;
 }
 
-static bool read_every(const char *text, pawl_schedule *s)
-{
-    static const char *const units[] = {"", "s", "m", "h", "d", "w", "mo", "y", NULL};
-    char *end;
-    long long n = strtoll(text, &end, 10);
-    int unit = end == text || n < 1 ? -1 : word_of(end, units);
-    if (unit < 1) return false;
-    s->every = n;
-    s->unit = (pawl_unit)unit;
-    return true;
-}
-
 static bool read_weekdays(const opt_list *list, uint8_t *out)
 {
     static const char *const days[] = {"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT", NULL};
@@ -148,7 +137,7 @@ static int read_when(const cli *c, pawl_schedule *s)
         s->plan = NULL;
         s->after = o.after;
     }
-    if (o.every && !read_every(o.every, s))
+    if (o.every && !every_parse(o.every, &s->every, &s->unit))
         return cli_usage(c, "\"%s\" is no interval: write it like 30s, 15m, 2h, 1d, 2w, 1mo or 1y", o.every);
     if (o.now || o.in_us != UNSAID || o.at_us != UNSAID) {
         s->start_now = o.now;
@@ -232,7 +221,7 @@ static int put(cli *c, pawl *p, const pawl_schedule *s, pawl_put how)
 
 int cmd_schedules_add(cli *c)
 {
-    pawl_schedule s = {.name = c->args[0]};
+    pawl_schedule s = {.name = c->args[0], .by = cli_person()};
     int code = read_options(c, &s);
     if (code) return code;
     if (!s.type) return cli_usage(c, "--type is missing: it routes the tasks to their handler");
@@ -255,6 +244,7 @@ int cmd_schedules_edit(cli *c)
     if (pawl_get_schedule(p, c->args[0], 0, &info, &err)) code = cli_fail(c, &err);
     else {
         pawl_schedule s = info->definition;
+        s.by = cli_person();
         code = read_options(c, &s);
         if (!code && !s.type)
             code = cli_usage(c, "what is stored of \"%s\" makes no sense: remove it and add it anew", c->args[0]);

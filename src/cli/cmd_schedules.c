@@ -57,68 +57,6 @@ const opt schedules_run_opts[] = {OPTION(OPT_TEXT, "payload", &payload_text, "JS
 
 static const char *by(void) { return by_name ? by_name : cli_person(); }
 
-/* ---- JSON ------------------------------------------------------------------------------------------------------------------ */
-
-static void occurrence_json(json_writer *w, const pawl_schedule_info *s, const pawl_occurrence *o)
-{
-    jsonw_object(w);
-    if (s->definition.after && o->why == NULL) json_id(w, "after", o->occurrence);
-    else json_instant(w, "due_at", o->occurrence);
-    json_text(w, "state", pawl_occurrence_name(o->state));
-    json_instant(w, "at", o->at_us);
-    json_id(w, "task", o->task);
-    json_number(w, "count", o->count);
-    json_text(w, "why", o->why);
-    jsonw_end_object(w);
-}
-
-static void more_json(json_writer *w, const pawl_schedule_info *s)
-{
-    jsonw_key(w, "upcoming");
-    jsonw_array(w);
-    for (size_t i = 0; i < s->upcoming_count; i++) {
-        char text[RFC3339_TEXT];
-        rfc3339_format(s->upcoming_us[i], text);
-        jsonw_string(w, text);
-    }
-    jsonw_end_array(w);
-    jsonw_key(w, "occurrences");
-    jsonw_array(w);
-    for (size_t i = 0; i < s->occurrences_count; i++) occurrence_json(w, s, &s->occurrences[i]);
-    jsonw_end_array(w);
-}
-
-static void schedule_json(json_writer *w, const pawl_schedule_info *s, bool all)
-{
-    size_t where;
-    jsonw_object(w);
-    json_text(w, "name", s->definition.name);
-    json_text(w, "status", pawl_off_name(s->off));
-    json_text(w, "reason", s->reason);
-    json_text(w, "words", s->words);
-    json_text(w, "after", s->definition.after);
-    jsonw_key(w, "definition");
-    if (json_valid(pawl_str(s->spec), &where, NULL)) jsonw_raw(w, pawl_str(s->spec));
-    else jsonw_string(w, s->spec);
-    if (all) json_blob(w, "payload", s->definition.payload, s->definition.content_type);
-    json_instant(w, "next_at", s->next_us);
-    json_instant(w, "occurrence_at", s->occurrence_us);
-    json_instant(w, "last_at", s->definition.after ? 0 : s->last_us);
-    json_instant(w, "created_at", s->created_us);
-    json_instant(w, "changed_at", s->changed_us);
-    json_number(w, "runs", s->runs);
-    json_number(w, "fired", s->fired);
-    json_number(w, "skipped", s->skipped);
-    json_number(w, "succeeded", s->succeeded);
-    json_number(w, "failed", s->failed);
-    json_number(w, "open", s->open);
-    json_number(w, "waiting", s->waiting);
-    json_id(w, "last_task", s->last_task);
-    json_number(w, "version", s->version);
-    if (all) more_json(w, s);
-    jsonw_end_object(w);
-}
-
 /* ---- list ---------------------------------------------------------------------------------------------------------------- */
 
 static int list_json(const cli *c, const pawl_schedules *all)

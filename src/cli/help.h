@@ -22,6 +22,7 @@ extern const char help_enqueue[], help_list[], help_show[], help_why[], help_wai
     help_limits_list[], help_limits_set[], help_limits_drop[], help_limits_pause[], help_limits_resume[],
     help_limits_concurrency[], help_limits_turns[], help_schedules_list[], help_schedules_show[], help_schedules_add[],
     help_schedules_edit[], help_schedules_enable[], help_schedules_disable[], help_schedules_run[], help_schedules_rm[],
-    help_serve[], help_tokens_add[], help_tokens_list[], help_tokens_rm[], help_config_check[], help_config_sample[];
+    help_serve[], help_tokens_add[], help_tokens_list[], help_tokens_rm[], help_config_check[], help_config_sample[], help_tree[],
+    help_batches_list[], help_batches_show[], help_batches_open[], help_batches_close[], help_batches_cancel[];
 
 #endif

@@ -87,6 +87,8 @@ static uint64_t other_lock(const pawl_op *op)
                            : op->kind == PAWL_OP_SCHEDULE ? op->u.schedule->row->name
                                                           : NULL;
     if (schedule) return hash_bytes(schedule, strlen(schedule), 4) | UINT64_C(1) << 63;
+    if (op->kind == PAWL_OP_BATCH && op->u.batch->name)
+        return hash_bytes(op->u.batch->name, strlen(op->u.batch->name), 5) | UINT64_C(1) << 63;
     return 0;
 }
 
@@ -189,7 +191,8 @@ static void draw_ids(core *c, core_request *r)
     int64_t ms = now_ms(c);
     for (int i = 0; i < r->count; i++) {
         pawl_op *op = &r->ops[i];
-        if (op->kind == PAWL_OP_INSERT && op->id == 0) op->id = idgen_next(&c->ids, ms);
+        bool opens = op->kind == PAWL_OP_BATCH && op->u.batch->act == PAWL_BATCH_OPEN;
+        if ((op->kind == PAWL_OP_INSERT || opens) && op->id == 0) op->id = idgen_next(&c->ids, ms);
         if (op->kind == PAWL_OP_RETRY && op->u.retry.new_id == 0) op->u.retry.new_id = idgen_next(&c->ids, ms);
         if (op->kind == PAWL_OP_STEP) draw_step_ids(c, op->u.step, ms);
     }
@@ -344,6 +347,7 @@ static void committed(core *c, lane *l)
     batch->count = 0;
     if (batch->unblocked && !CANARY(UNBLOCKED_UNHEARD)) claim_stir(c);
     if (batch->schedules) recur_changed(c);
+    if (batch->freed || batch->unsettled) family_changed(c, batch);
     if (current && batch->node_dead) lease_node_dead(c);
 }
 

@@ -367,6 +367,7 @@ void claim_news(core *c, const pawl_news *news)
     c->limits_version = news->limits_version;
     gate_seen(c, news->closed);
     if (c->mode == MODE_STARTED && c->recur_steps == 0) recur_news(c, news->schedule_due_us, news->store_now_us);
+    if (news->unsettled) family_settle(c);
     for (int i = 0; i < news->cancels_count; i++) {
         core_task *t = run_find(c, news->cancels[i].id);
         if (t && t->fence == news->cancels[i].fence) run_cancel(c, t);

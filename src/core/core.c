@@ -43,6 +43,7 @@ static void init_timers(core *c)
     c->rescue_timer.kind = TIMER_RESCUE;
     c->sweep_timer.kind = TIMER_SWEEP;
     c->recur_timer.kind = TIMER_RECUR;
+    c->settle_timer.kind = TIMER_SETTLE;
     c->stop_timer.kind = TIMER_STOP;
 }
 
@@ -426,6 +427,7 @@ static void fire(core *c, core_timer *t)
     case TIMER_DEADLINE: lease_deadline(c); break;
     case TIMER_SWEEP: lease_sweep(c); break;
     case TIMER_RECUR: recur_look(c); break;
+    case TIMER_SETTLE: break; /* family_send follows */
     case TIMER_STOP: stop_timer(c); break;
     case TIMER_LANE:
     case TIMER_CLAIM:
@@ -550,6 +552,7 @@ static void stop_starting(core *c, core_mode mode)
     engine_timer_off(c, &c->news_timer);
     engine_timer_off(c, &c->sweep_timer);
     engine_timer_off(c, &c->recur_timer);
+    engine_timer_off(c, &c->settle_timer);
     engine_timer_off(c, &c->rescue_timer);
     for (int i = 0; i < c->queues_count; i++) engine_timer_off(c, &c->queues[i].due);
     run_release_ready(c);
@@ -630,6 +633,7 @@ void engine_push(core *c)
     run_ready(c);
     claim_send(c);
     recur_send(c);
+    family_send(c);
     if (!c->corked) batch_send(c);
     lease_send(c); /* after batch_send, which tells whether a node and ids are needed */
     check_drained(c);

@@ -117,7 +117,7 @@ pawl_status core_add_handler(core *c, const core_handler_config *config);
 typedef struct core_request {
     list link;
     int count;
-    pawl_op *ops;       /* INSERT bodies are blocks of their own and belong to the request */
+    pawl_op *ops;       /* INSERT bodies are blocks of their own and belong to the request; families live as long as it */
     bool in_handler;    /* made inside a handler: never waits for room */
     void *owner;        /* the driver's own */
     pawl_status status; /* with CORE_ANSWER: OK (see each op's result), FULL, UNAVAILABLE, UNKNOWN, NO_MEMORY, CLOSED */

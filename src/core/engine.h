@@ -7,6 +7,7 @@
  *   run.c      one task from READY to settled: starts, outcomes, timeouts, progress
  *   throttle.c rate limits: slots, tasks parked until theirs
  *   recur.c    schedules: when the next one is due, and what becomes of it
+ *   family.c   parents, children and batches: who waits for what has ended is told
  *   lease.c    the node: registration, ids, renewals and its own deadline, reconciliation, rescue, retention
  */
 #ifndef CORE_ENGINE_H
@@ -34,8 +35,9 @@ typedef enum timer_kind {
     TIMER_CALL,     /* registration, ids or leaving may be tried again */
     TIMER_RESCUE,   /* a rescue of unknown outcome must have happened by now, if at all */
     TIMER_SWEEP,
-    TIMER_RECUR, /* a schedule is due */
-    TIMER_STOP   /* grace, then patience */
+    TIMER_RECUR,  /* a schedule is due */
+    TIMER_SETTLE, /* there was no memory to go on telling */
+    TIMER_STOP    /* grace, then patience */
 } timer_kind;
 
 typedef enum request_place { REQUEST_NEW, REQUEST_GATHERED, REQUEST_PARKED, REQUEST_FLYING, REQUEST_GONE } request_place;
@@ -235,6 +237,10 @@ struct core {
     int recur_tries;
     int64_t recur_lag_us;
 
+    /* Families. */
+    bool settle_wanted, settling;
+    core_timer settle_timer;
+
     core_timer stop_timer;
     int64_t patience_us;
     bool asked_to_stop_runs;
@@ -350,6 +356,12 @@ void recur_changed(core *c);
 void recur_send(core *c);
 void recur_answered(core *c);
 void recur_stepped(core *c, core_request *r, pawl_op *op, int64_t store_now_us);
+
+/* family.c */
+void family_settle(core *c); /* there is somebody to be told */
+void family_send(core *c);
+void family_settled(core *c);
+void family_changed(core *c, const pawl_batch *batch);
 
 /* lease.c */
 void lease_send(core *c);                     /* registration, ids, renewal, held, rescue, leaving */

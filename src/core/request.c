@@ -52,6 +52,7 @@ int request_ids(const core_request *r)
         const pawl_op *op = &r->ops[i];
         count += op->kind == PAWL_OP_INSERT && op->id == 0;
         count += op->kind == PAWL_OP_RETRY && op->u.retry.new_id == 0;
+        count += op->kind == PAWL_OP_BATCH && op->id == 0;
         if (op->kind == PAWL_OP_STEP) count += op->u.step->tasks_count;
     }
     return count;
@@ -195,12 +196,14 @@ static void insert_result(core *c, pawl_op *op, int64_t sent_us, int64_t store_n
     bool asked = op->u.insert.ask_lease;
     op->u.insert.ask_lease = false;
     if (asked) claim_asked(c, queue);
-    if (op->result == PAWL_OP_EXISTING || op->result == PAWL_OP_REFUSED || op->result == PAWL_OP_CLOSED) return;
+    if (op->result == PAWL_OP_EXISTING || op->result == PAWL_OP_REFUSED || op->result == PAWL_OP_CLOSED ||
+        op->result == PAWL_OP_NOT_FOUND || op->result == PAWL_OP_CONFLICT)
+        return;
     if (op->result == PAWL_OP_UPDATED) request_unpark(c, -1); /* it may have left another queue */
     if (body->id != op->out_id) body->id = op->out_id;        /* the store may read it, too */
     engine_event(c, PAWL_EVENT_DISPATCHED, body, 0, 0, 0, pawl_dispatched_name((pawl_dispatched)op->result));
     if (asked && op->out_fence > 0) adopt(c, op, queue, sent_us, store_now_us);
-    else claim_pending(c, body->queue, op->out_run_at_us, store_now_us);
+    else if (op->out_state != PAWL_WAITING) claim_pending(c, body->queue, op->out_run_at_us, store_now_us);
 }
 
 static void cancel_result(core *c, const pawl_op *op)
@@ -253,6 +256,7 @@ static bool op_result(core *c, core_request *r, pawl_op *op, int64_t sent_us, in
     case PAWL_OP_LIMIT: throttle_limit_stored(c, op); break;
     case PAWL_OP_BOUND: throttle_bound_stored(c, op); break;
     case PAWL_OP_STEP: recur_stepped(c, r, op, store_now_us); break;
+    case PAWL_OP_SETTLE: family_settled(c); break;
     case PAWL_OP_RETRY:
     case PAWL_OP_RELEASE:
         if (op->kind == PAWL_OP_RELEASE && op->out_state == PAWL_CANCELLED) request_unpark(c, -1); /* its place is free */

@@ -638,6 +638,7 @@ static void finish_answered(core *c, core_task *t)
         int at = t->queue;
         for (int i = 0; i < t->op.u.finish.spawns_count; i++) {
             const pawl_op *spawn = &t->op.u.finish.spawns[i];
+            if (spawn->out_state == PAWL_WAITING) continue;
             claim_pending(c, spawn->u.insert.body->queue, spawn->out_run_at_us, INT64_MAX);
         }
         lease_sweep_soon(c);

@@ -10,7 +10,7 @@ typedef enum task_why {
     TASK_HAS_PARENTS,    /* (new) -> waiting */
     TASK_BORN_LEASED,    /* (new) -> leased */
     TASK_PARENTS_DONE,   /* waiting -> pending */
-    TASK_PARENT_POLICY,  /* waiting -> failed */
+    TASK_PARENT_POLICY,  /* waiting -> cancelled */
     TASK_GRANTED,        /* pending -> leased */
     TASK_CANCEL,    /* waiting, pending -> cancelled; leased -> cancelled (seen by its holder, not started, or its node died) */
     TASK_REFUSED,   /* pending -> failed: its own policy, or unreadable */

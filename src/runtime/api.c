@@ -450,3 +450,49 @@ pawl_status pawl_preview_schedule(pawl *p, const pawl_schedule *schedule, int64_
         times_us && count ? schedules_preview(rt, schedule, from_us, times_us, n, count, err) : null("times_us or count", err);
     LEAVE(p);
 }
+
+/* ---- families ------------------------------------------------------------------------------------------------------------ */
+
+pawl_status pawl_open_batch(pawl *p, const pawl_batch_options *options, pawl_id *id, pawl_error *err)
+{
+    ENTER(p);
+    status = family_open_batch(rt, options, id, err);
+    LEAVE(p);
+}
+
+pawl_status pawl_close_batch(pawl *p, pawl_id id, const char *by, pawl_error *err)
+{
+    ENTER(p);
+    status = family_end_batch(rt, id, false, by, err);
+    LEAVE(p);
+}
+
+pawl_status pawl_cancel_batch(pawl *p, pawl_id id, const char *by, pawl_error *err)
+{
+    ENTER(p);
+    status = family_end_batch(rt, id, true, by, err);
+    LEAVE(p);
+}
+
+pawl_status pawl_get_batch(pawl *p, pawl_id id, const char *name, pawl_batch_info **out, pawl_error *err)
+{
+    ENTER(p);
+    status = out ? family_get_batch(rt, id, name, out, err) : null("out", err);
+    LEAVE(p);
+}
+
+pawl_status pawl_list_batches(pawl *p, const pawl_batch_filter *filter, pawl_batches **out, pawl_error *err)
+{
+    ENTER(p);
+    status = out ? family_list_batches(rt, filter, out, err) : null("out", err);
+    LEAVE(p);
+}
+
+pawl_status pawl_get_relatives(pawl *p, pawl_id id, pawl_relation relation, pawl_id after, int limit, pawl_relatives **out,
+                               pawl_error *err)
+{
+    ENTER(p);
+    pawl_relatives_query query = {.of = id, .relation = relation, .after = after, .limit = limit};
+    status = out ? family_relatives(rt, &query, out, err) : null("out", err);
+    LEAVE(p);
+}

@@ -60,6 +60,8 @@ static pawl_receipt receipt_of(const pawl_op *op, pawl_status status)
     case PAWL_OP_FULL: return (pawl_receipt){.status = PAWL_FULL};
     case PAWL_OP_REFUSED: return (pawl_receipt){.status = PAWL_TOO_LARGE};
     case PAWL_OP_CLOSED: return (pawl_receipt){.status = PAWL_MOVED};
+    case PAWL_OP_NOT_FOUND: return (pawl_receipt){.status = PAWL_NOT_FOUND};
+    case PAWL_OP_CONFLICT: return (pawl_receipt){.status = PAWL_CONFLICT};
     default: return (pawl_receipt){.status = status ? status : PAWL_INTERNAL};
     }
 }
@@ -80,6 +82,7 @@ static void read_one(ticket *t, const core_request *r)
     if (r->status) return;
     t->status = t->receipt.status;
     if (t->status == PAWL_MOVED) moved(&t->err);
+    else if (t->status == PAWL_NOT_FOUND || t->status == PAWL_CONFLICT) family_refused(&r->ops[0], &t->err);
     else if (t->status) refused(&t->err);
 }
 
@@ -107,8 +110,14 @@ static pawl_status new_ticket(runtime *rt, const pawl_task *task, ticket **out, 
     dispatch_insert(&t->request->ops[0], body, task->delay_us, task->at_us);
     snprintf(t->queue, sizeof t->queue, "%s", body->queue);
     t->read = read_one;
-    *out = t;
-    return PAWL_OK;
+    if (family_has(task)) {
+        void *room = ticket_keep_room(t, family_size(task));
+        status = room ? family_make(room, task, NULL, NULL, 0, err) : no_memory(err);
+        t->request->ops[0].u.insert.family = room;
+    }
+    if (status) ticket_free(t);
+    else *out = t;
+    return status;
 }
 
 static void run_eagerly(runtime *rt)
@@ -152,6 +161,7 @@ typedef struct bulk {
     const pawl_task *tasks;
     size_t n;
     bool plain;       /* no task has a key or an id */
+    size_t families;  /* room for those of all tasks */
     const char *type; /* the last one without a queue, and the queue it goes to */
     const char *queue;
     int *op_of;   /* the operation of each task */
@@ -186,6 +196,7 @@ static pawl_status check_bulk(bulk *b, pawl_error *err)
         if (queue != known && (!known || strcmp(queue, known) != 0) && (status = check_served(b->rt, queue, err))) return status;
         known = queue;
         bytes += t->payload.len + (t->headers ? strlen(t->headers) : 0) + t->rate_key.len;
+        b->families += family_size(t);
         b->plain = b->plain && !t->key && !t->id;
     }
     if (bytes > PAWL_BULK_BYTES)
@@ -239,11 +250,28 @@ static bool fill_items(bulk *b, ticket *t)
         const pawl_task *task = &b->tasks[b->plain ? (size_t)i : b->last[i]];
         pawl_body from = body_of(t->rt, task, queue_of(b, task)), *body = body_pack_add(&pack, &from);
         if (!(ok = body)) break;
-        t->items[t->items_count++] = (ticket_item){body, task->delay_us, task->at_us};
+        t->items[t->items_count++] = (ticket_item){body, NULL, task->delay_us, task->at_us};
         if (i == 0) snprintf(t->queue, sizeof t->queue, "%s", body->queue);
     }
     body_pack_done(&pack);
     return ok;
+}
+
+static pawl_status fill_families(bulk *b, ticket *t, pawl_error *err)
+{
+    char *room = b->families > 0 ? ticket_keep_room(t, b->families) : NULL;
+    pawl_error why;
+    if (b->families > 0 && !room) return no_memory(err);
+    for (int i = 0; i < b->ops && room; i++) {
+        size_t at = b->plain ? (size_t)i : b->last[i];
+        const pawl_task *task = &b->tasks[at];
+        if (!family_has(task)) continue;
+        pawl_status status = family_make(room, task, t->request->ops, b->op_of, i, &why);
+        if (status) return err_set(err, status, "task %zu of %zu: %s", at + 1, b->n, why.message);
+        t->items[i].family = (pawl_family *)room;
+        room += family_size(task);
+    }
+    return PAWL_OK;
 }
 
 static void read_many(ticket *t, const core_request *r)
@@ -270,7 +298,7 @@ static pawl_status send_bulk(bulk *b, pawl_receipt *receipts, pawl_error *err)
     pawl_status status = PAWL_OK;
     if (!fill_items(b, t)) {
         status = no_memory(err);
-    } else {
+    } else if (!(status = fill_families(b, t, err))) {
         t->read = read_many;
         t->receipts = receipts;
         t->receipts_count = b->n;
@@ -337,6 +365,7 @@ static pawl_status apply_within(runtime *rt, void *connection, pawl_op *op, pawl
     if (status) return status;
     pawl_receipt r = receipt_of(op, PAWL_OK);
     if (r.status == PAWL_TOO_LARGE) return refused(err);
+    if (r.status == PAWL_NOT_FOUND || r.status == PAWL_CONFLICT) return family_refused(op, err);
     if (r.status == PAWL_MOVED) {
         pawl_error why;
         gate_explain(rt, &why);
@@ -376,7 +405,11 @@ pawl_status dispatch_within(runtime *rt, const char *scheme, void *connection, c
     pawl_op op = {0};
     dispatch_insert(&op, body, task->delay_us, task->at_us);
     op.audit = audit_of(rt, body);
-    status = apply_within(rt, connection, &op, receipt, err);
+    void *room = family_has(task) ? alloc_new(&rt->allocator, family_size(task)) : NULL;
+    if (family_has(task)) status = room ? family_make(room, task, NULL, NULL, 0, err) : no_memory(err);
+    op.u.insert.family = room;
+    if (!status) status = apply_within(rt, connection, &op, receipt, err);
+    alloc_free(&rt->allocator, room);
     pawl_body_free(&rt->allocator, body);
     return status;
 }

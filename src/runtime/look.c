@@ -61,6 +61,9 @@ void pawl_acts_free(pawl_acts *acts) { take_back(acts); }
 void pawl_limits_free(pawl_limits *limits) { take_back(limits); }
 void pawl_places_free(pawl_places *places) { take_back(places); }
 void pawl_schedule_info_free(pawl_schedule_info *info) { take_back(info); }
+void pawl_batch_info_free(pawl_batch_info *info) { take_back(info); }
+void pawl_batches_free(pawl_batches *batches) { take_back(batches); }
+void pawl_relatives_free(pawl_relatives *relatives) { take_back(relatives); }
 void pawl_schedules_free(pawl_schedules *schedules) { take_back(schedules); }
 
 pawl_status look_read(runtime *rt, pawl_query *query, pawl_arena *arena, pawl_error *err)

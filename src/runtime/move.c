@@ -41,6 +41,25 @@ static pawl_gate gate_from(const mover *m, pawl_gate_mode mode, const char *at)
     return (pawl_gate){.mode = mode, .move = m->move, .peer = m->to_url, .by = m->o->by, .position = at};
 }
 
+/* Who waits for whom is not moved: those who wait would do so for ever. */
+static pawl_status nobody_waits(mover *m, pawl_error *err)
+{
+    pawl_batch_filter f = {.limit = 1, .unfinished = true};
+    pawl_query stats = {.kind = PAWL_QUERY_STATS, .window_us = PAWL_MINUTE},
+               batches = {.kind = PAWL_QUERY_BATCHES, .batch_filter = &f};
+    if (!m->from->type->families) return PAWL_OK;
+    pawl_status status = store_read(m->from, &stats, m->counted, err);
+    if (!status) status = store_read(m->from, &batches, m->counted, err);
+    bool waits = !status && (stats.stats->waiting > 0 || batches.batches_count > 0);
+    arena_reset(m->counted);
+    if (!waits) return status;
+    return err_set(
+        err, PAWL_UNSUPPORTED,
+        "\"%s\" has tasks that wait for others, or batches that have not ended, which cannot be moved yet: let them end, or "
+        "cancel them, first",
+        m->from_url);
+}
+
 static pawl_status close_source(mover *m, position *p, pawl_error *err)
 {
     pawl_gate gate = gate_from(m, PAWL_GATE_CLOSED, "closing"), now;
@@ -48,6 +67,7 @@ static pawl_status close_source(mover *m, position *p, pawl_error *err)
     if (!status && move_same(now.position, GATE_COMPLETE)) status = move_not_ours(m, err);
     if (!status) status = move_set(m, m->from, &gate, err);
     if (!status) status = move_drain(m, m->from, err);
+    if (!status) status = nobody_waits(m, err); /* of those that came meanwhile; --abort opens it again */
     if (status) return status;
     p->step = REST;
     p->after = 0;
@@ -288,6 +308,7 @@ static pawl_status move(mover *m, pawl_error *err)
     }
     if (p.step < LIMITS) status = check_limits(m, err);
     if (!status && !p.step) status = check_left(m, err);
+    if (!status && !p.step) status = nobody_waits(m, err);
     if (!status && !p.step) status = take_target(m, &p, err);
     if (!status) status = take_source(m, &p, &from, err);
     return status ? status : go(m, &p, err);

@@ -415,6 +415,7 @@ static bool sane(const reading *g, pawl_record *r)
     if (!b->type) return wrong(g, "type", "is missing");
     if (!b->queue) return wrong(g, "queue", "is missing");
     if (!r->state) return wrong(g, "state", "is missing");
+    if (r->state == PAWL_WAITING) return wrong(g, "state", "is waiting: parents are not among what is exported");
     if (!b->created_us) return wrong(g, "created_us", "is missing");
     if (pawl_state_terminal(r->state) != (r->finished_us != 0))
         return wrong(g, "finished_us", "must be there if the task is finished, and only then");

@@ -273,9 +273,17 @@ pawl_status pawl_run_spawn(pawl_run *run, const pawl_task *task, pawl_id *id, pa
         pawl_body_free(&run->rt->allocator, body);
         return status;
     }
+    void *room = family_has(task) ? alloc_new(&run->rt->allocator, family_size(task)) : NULL;
+    if (family_has(task)) status = room ? family_make(room, task, NULL, NULL, 0, err) : no_memory(err);
+    if (status) {
+        alloc_free(&run->rt->allocator, room);
+        pawl_body_free(&run->rt->allocator, body);
+        return status;
+    }
     pawl_op *op = &run->spawns[run->spawns_count++];
     *op = (pawl_op){0};
     dispatch_insert(op, body, task->delay_us, task->at_us);
+    op->u.insert.family = room;
     if (drawn) op->id = body->id = drawn;
     if (id) *id = op->id;
     return PAWL_OK;

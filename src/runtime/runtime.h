@@ -279,6 +279,7 @@ struct kept_text {
 /* A task to insert. Operations are large, and many: they are filled in by the driver, in whose caches they then are. */
 typedef struct ticket_item {
     pawl_body *body; /* the ticket's until the request has it */
+    const pawl_family *family;
     int64_t delay_us, at_us;
 } ticket_item;
 
@@ -323,6 +324,7 @@ pawl_status ticket_send(ticket *t, pawl_error *err); /* submits; the callback wi
 void ticket_free(ticket *t);                         /* the caller's part */
 bool ticket_keep(ticket *t, const char *text, const char **kept); /* a copy that lives as long as the request */
 bool ticket_keep_bytes(ticket *t, pawl_bytes bytes, const char **kept);
+void *ticket_keep_room(ticket *t, size_t size);            /* zeroed, likewise; NULL: no memory */
 void ticket_submit(runtime *rt, core_time now, ticket *t); /* driver's */
 void ticket_answer(runtime *rt, core_request *r);          /* driver's: CORE_ANSWER */
 void ticket_drop(runtime *rt, core_request *r);            /* driver's: CORE_DROP */
@@ -373,6 +375,19 @@ pawl_status schedules_get(runtime *rt, const char *name, int upcoming, pawl_sche
 pawl_status schedules_list(runtime *rt, const pawl_schedule_filter *filter, pawl_schedules **out, pawl_error *err);
 pawl_status schedules_preview(runtime *rt, const pawl_schedule *s, int64_t from_us, int64_t *times_us, size_t n, size_t *count,
                               pawl_error *err);
+
+/* family.c */
+pawl_status family_kept(const runtime *rt, pawl_error *err); /* UNSUPPORTED: not by this store */
+bool family_has(const pawl_task *task);
+pawl_status family_valid(const runtime *rt, const pawl_task *task, pawl_error *err);
+size_t family_size(const pawl_task *task); /* room for family_make; 0: it has none */
+pawl_status family_make(void *room, const pawl_task *task, const pawl_op *ops, const int *op_of, int own, pawl_error *err);
+pawl_status family_refused(const pawl_op *op, pawl_error *err);
+pawl_status family_open_batch(runtime *rt, const pawl_batch_options *options, pawl_id *id, pawl_error *err);
+pawl_status family_end_batch(runtime *rt, pawl_id id, bool cancel, const char *by, pawl_error *err);
+pawl_status family_get_batch(runtime *rt, pawl_id id, const char *name, pawl_batch_info **out, pawl_error *err);
+pawl_status family_list_batches(runtime *rt, const pawl_batch_filter *filter, pawl_batches **out, pawl_error *err);
+pawl_status family_relatives(runtime *rt, const pawl_relatives_query *wanted, pawl_relatives **out, pawl_error *err);
 
 /* limits.c */
 pawl_status limits_check(const pawl_rate *rate, const char *type, pawl_error *err);

@@ -38,6 +38,7 @@ static pawl_status valid_definition(runtime *rt, const pawl_schedule *s, pawl_er
                       .audit = s->audit};
     pawl_status status = valid_name(s->name, "name of the schedule", err);
     if (!status) status = valid_optional(s->after, "name of the schedule to run after", err);
+    if (!status) status = valid_optional(s->by, "name of the person", err);
     if (!status) status = valid_task(rt, &task, NULL, err);
     if (!status && (s->every < 0 || (s->every != 0) != (s->unit != PAWL_UNIT_NONE) || s->unit < 0 || s->unit > PAWL_YEARS))
         status = err_set(err, PAWL_INVALID, "schedule '%s': every needs a number above 0 and a unit", s->name);
@@ -285,7 +286,7 @@ static pawl_status put_once(call *c, const pawl_schedule *s, pawl_put how, pawl_
     *outcome = made.outcome;
     if (!made.needed) return PAWL_OK;
     ticket *t = ticket_new(c->rt, 1, err);
-    return t ? run(t, fill_put(t, &t->request->ops[0], &made.row, false, NULL), result, NULL, err) : PAWL_NO_MEMORY;
+    return t ? run(t, fill_put(t, &t->request->ops[0], &made.row, false, s->by), result, NULL, err) : PAWL_NO_MEMORY;
 }
 
 pawl_status schedules_valid(runtime *rt, const pawl_schedule *s, pawl_error *err)

@@ -88,6 +88,15 @@ bool ticket_keep_bytes(ticket *t, pawl_bytes bytes, const char **kept)
     return true;
 }
 
+void *ticket_keep_room(ticket *t, size_t size)
+{
+    struct kept_text *k = alloc_new(&t->rt->allocator, sizeof *k + size);
+    if (!k) return NULL;
+    k->next = t->texts;
+    t->texts = k;
+    return k->text;
+}
+
 bool ticket_keep(ticket *t, const char *text, const char **kept)
 {
     *kept = NULL;
@@ -110,6 +119,7 @@ static void fill(ticket *t)
         const ticket_item *item = &t->items[i];
         zero(&r->ops[i], sizeof r->ops[i]);
         dispatch_insert(&r->ops[i], item->body, item->delay_us, item->at_us);
+        r->ops[i].u.insert.family = item->family;
     }
     r->count += t->items_count;
     t->items_count = 0;

@@ -152,6 +152,7 @@ pawl_status valid_task(const runtime *rt, const pawl_task *task, const pawl_task
     if (!status) status = valid_times(task, err);
     if (!status) status = valid_numbers(task, err);
     if (!status) status = valid_bytes(rt, task, err);
+    if (!status && (family_has(task) || task->if_failed)) status = family_valid(rt, task, err);
     return status;
 }
 

@@ -37,7 +37,7 @@ void waits_wake(runtime *rt, const pawl_batch *batch)
     pthread_mutex_lock(&w->lock);
     list_each(node, &w->all) {
         waiter *one = container_of(node, waiter, link);
-        if (batch && !touches(batch, one->id)) continue;
+        if (batch && !batch->freed && !touches(batch, one->id)) continue;
         one->woken = any = true;
     }
     if (any) pthread_cond_broadcast(&w->cond);

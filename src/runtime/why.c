@@ -12,6 +12,7 @@ typedef struct facts {
     const pawl_limit_info *limit;  /* of its rate key; NULL: none */
     const pawl_place_info *place;  /* where it is blocked; NULL: nowhere */
     const pawl_info *place_holder; /* who has had a place there the longest; NULL: nobody */
+    const pawl_relatives *parents; /* that a waiting task waits for; NULL: it does not wait */
     core_task_state held;          /* by this engine; 0: not */
     int64_t now_us;
     const char *closed; /* the store's gate is shut; NULL: it is not */
@@ -87,11 +88,36 @@ static bool leased(facts *f)
     return is(f, is_long ? "long_running" : "running", 0);
 }
 
+static const char *parent_state(const pawl_relative *parent)
+{
+    if (!parent->batch) return pawl_state_name(parent->state);
+    return parent->state == PAWL_PENDING ? "not closed yet" : parent->state == PAWL_WAITING ? "not finished" : "finished";
+}
+
 static bool waiting(facts *f)
 {
     if (f->info->state != PAWL_WAITING) return false;
-    SAY(f, "It waits for its parents to end.");
-    return is(f, "waiting", 0);
+    const pawl_relatives *r = f->parents;
+    char first[PAWL_ID_TEXT] = "";
+    size_t held = 0;
+    for (size_t i = 0; r && i < r->count; i++) held += r->relatives[i].held;
+    if (!r || r->count == 0) {
+        SAY(f, "Its parents have ended: it will be due at any moment.");
+        return is(f, "waiting", 0);
+    }
+    const pawl_relative *one = r->relatives;
+    for (size_t i = 0; i < r->count && held > 0 && !one->held; i++) one = &r->relatives[i];
+    pawl_id_format(one->id, first);
+    if (held > 0)
+        SAY(f, "It is held: its parent %s %s (%.100s) %s. Retry that, or cancel this.", one->batch ? "batch" : "task", first,
+            one->type ? one->type : "?", pawl_state_name(one->state));
+    else if (r->count == 1)
+        SAY(f, "It waits for its parent %s %s (%.100s), which is %s.", one->batch ? "batch" : "task", first,
+            one->type ? one->type : "?", parent_state(one));
+    else
+        SAY(f, "It waits for %zu%s parents, the first of them %s %s (%.100s), which is %s.", r->count, r->next ? " or more" : "",
+            one->batch ? "batch" : "task", first, one->type ? one->type : "?", parent_state(one));
+    return is(f, held > 0 ? "held" : "waiting", 0);
 }
 
 static bool moved(facts *f)
@@ -217,6 +243,7 @@ pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_e
     pawl_limits *limits = NULL;
     pawl_places *places = NULL;
     pawl_info *place_holder = NULL;
+    pawl_relatives *parents = NULL;
     pawl_query nodes = {.kind = PAWL_QUERY_NODES};
     pawl_arena *arena = arena_new(&rt->allocator, 0);
     pawl_why_answer text = {0};
@@ -229,6 +256,9 @@ pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_e
         status = places_get(rt, &(pawl_place_filter){.task = id, .limit = 1}, &places, err);
     if (!status && places && places->count > 0 && places->places[0].holder)
         look_get(rt, places->places[0].holder, &place_holder, NULL); /* it may have ended by now */
+    if (!status && info->state == PAWL_WAITING && rt->store->type->families)
+        status = family_relatives(
+            rt, &(pawl_relatives_query){.of = id, .relation = PAWL_PARENTS, .limit = 100, .waited_for = true}, &parents, err);
     if (!status) {
         explain(&(facts){.rt = rt,
                          .info = info,
@@ -238,6 +268,7 @@ pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_e
                          .limit = limits && limits->count > 0 ? limits->limits : NULL,
                          .place = places && places->count > 0 ? places->places : NULL,
                          .place_holder = place_holder,
+                         .parents = parents,
                          .held = held_here(rt, id),
                          .now_us = stats->now_us,
                          .closed = stats->closed,
@@ -249,6 +280,7 @@ pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_e
     pawl_limits_free(limits);
     pawl_places_free(places);
     pawl_info_free(place_holder);
+    pawl_relatives_free(parents);
     arena_free(arena);
     return status;
 }

@@ -117,7 +117,10 @@ static void free_kept(runtime *rt, pawl_run *run)
     if (run->progress) pthread_mutex_destroy(&run->progress->lock);
     void *blocks[] = {run->code, run->error, run->result, run->result_type, run->result_ref, run->progress};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) alloc_free(&rt->allocator, blocks[i]);
-    for (int i = 0; i < run->spawns_count; i++) pawl_body_free(&rt->allocator, run->spawns[i].u.insert.body);
+    for (int i = 0; i < run->spawns_count; i++) {
+        pawl_body_free(&rt->allocator, run->spawns[i].u.insert.body);
+        alloc_free(&rt->allocator, (void *)run->spawns[i].u.insert.family);
+    }
     alloc_free(&rt->allocator, run->spawns);
 }
 

@@ -44,7 +44,7 @@ const field action_body[] = {
 
 /* ---- handing over ------------------------------------------------------------------------------------------------------------- */
 
-static void answer_receipt(call *c, const pawl_receipt *receipt)
+void reply_receipt(call *c, const pawl_receipt *receipt)
 {
     char where[64], id[PAWL_ID_TEXT];
     reply a;
@@ -66,7 +66,7 @@ static void dispatched(void *ctx, const pawl_receipt *receipt, const pawl_error 
     call *c = ctx;
     if (receipt->status == PAWL_OK) {
         atomic_fetch_add_explicit(&c->s->counters.enqueued, 1, memory_order_relaxed);
-        answer_receipt(c, receipt);
+        reply_receipt(c, receipt);
     } else {
         call_fail(c, err);
     }
@@ -85,6 +85,7 @@ void route_task_create(call *c)
         return;
     }
     pawl_status status = task_read(json_parse(body), &(pawl_task){0}, c->arena, &task, &err);
+    if (!status) status = call_kin(c, &task, &err);
     if (status) {
         call_fail(c, &err);
         return;
@@ -195,7 +196,7 @@ void route_task_retry(call *c)
     pawl_id id;
     if (!call_query(c, no_fields, NULL) || !call_id(c, &id) || !call_own(c, id)) return;
     if (pawl_retry_task(c->s->options.p, id, call_by(c), &receipt, &err)) call_fail(c, &err);
-    else answer_receipt(c, &receipt);
+    else reply_receipt(c, &receipt);
 }
 
 /* ---- acting on many ----------------------------------------------------------------------------------------------------------- */

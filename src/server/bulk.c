@@ -117,6 +117,7 @@ static void add_item(bulk *b, json value)
     *it = (item){.task = b->tasks_count};
     pawl_status status = task_read(value, &(pawl_task){.created_by = call_by(b->c)}, b->arena, task, &err);
     if (!status) status = own_tenant(b->c, task, &err);
+    if (!status) status = call_kin(b->c, task, &err);
     if (status) refuse_item(b, it, &err);
     else b->tasks_count++;
 }

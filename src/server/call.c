@@ -77,13 +77,18 @@ static bool take_parameter(const field *f, const char *text, char *to, pawl_erro
     case FIELD_MICROS:
         if (!int_parse(text, f->min, INT64_MAX, (int64_t *)(to + f->offset))) what = "is not a whole number in its range";
         break;
+    case FIELD_ID:
+        if (!pawl_id_parse(text, (pawl_id *)(to + f->offset))) what = "must be an id: 13 letters and digits";
+        break;
     case FIELD_DURATION:
         if (!duration_parse(text, (int64_t *)(to + f->offset))) what = "must be a duration like 90s, 5m, 1h30m or 250ms";
         break;
     case FIELD_INSTANT:
         if (!rfc3339_parse(text, (int64_t *)(to + f->offset))) what = "must be a time like 2026-11-15T04:49:03Z";
         break;
-    default: what = "cannot be given here"; break;
+    default:
+        if (!field_word(f->kind, text, (int *)(void *)(to + f->offset))) what = "is none of its words: see /v1/openapi.json";
+        break;
     }
     return !what || (err_set(err, PAWL_INVALID, "parameter \"%s\" %s%s", f->name, what,
                              f->kind == FIELD_INT ? ": see /v1/openapi.json" : ""),
@@ -136,6 +141,13 @@ bool call_tenant(call *c, const char **tenant)
     }
     *tenant = c->who.tenant;
     return true;
+}
+
+pawl_status call_kin(const call *c, const pawl_task *task, pawl_error *err)
+{
+    if (!*c->who.tenant || (!task->parents_count && !task->batch)) return PAWL_OK;
+    return err_set(err, PAWL_DENIED,
+                   "\"parents\" and \"batch\" are not for a token that is bound to a tenant: they may be another's");
 }
 
 bool call_may_see(const call *c, const pawl_info *task)

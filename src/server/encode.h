@@ -22,5 +22,18 @@ void stats_json(json_writer *w, const pawl_stats *s);
 void node_json(json_writer *w, const pawl_node_info *n);
 void act_json(json_writer *w, const pawl_act *act);
 void limit_json(json_writer *w, const pawl_limit_info *l);
+void place_json(json_writer *w, const pawl_place_info *p);
+void batch_json(json_writer *w, const pawl_batch_info *b);
+const char *batch_word(pawl_state state);                   /* "open", "closed", or how it ended */
+void relative_json(json_writer *w, const pawl_relative *r); /* its members, without the braces */
+/* A task or batch and those that wait for it (or, `upwards`, that it waits for): so many generations, so many of each, at most a thousand. */
+typedef struct tree_options {
+    pawl_id id;
+    bool parents;
+    int depth, limit;
+} tree_options;
+pawl_status tree_json(json_writer *w, pawl *p, const tree_options *options, pawl_error *err);
+void schedule_json(json_writer *w, const pawl_schedule_info *s, bool all); /* all: with payload, next times and occurrences */
+void instants_json(json_writer *w, const char *key, const int64_t *times_us, size_t count);
 
 #endif

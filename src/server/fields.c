@@ -11,7 +11,7 @@
 
 static pawl_status no_memory(pawl_error *err) { return err_set(err, PAWL_NO_MEMORY, "%s", pawl_status_text(PAWL_NO_MEMORY)); }
 
-static pawl_status wrong(const field *f, const char *what, pawl_error *err)
+pawl_status field_wrong(const field *f, const char *what, pawl_error *err)
 {
     return err_set(err, PAWL_INVALID, "\"%s\" %s", f->name, what);
 }
@@ -40,19 +40,19 @@ static bool copy_escaped(json value, pawl_arena *arena, pawl_bytes *out)
 /* A decoded string in the arena, with a NUL behind it; false: err is set. */
 static bool decode(const field *f, json value, pawl_arena *arena, pawl_bytes *out, pawl_error *err)
 {
-    if (value.kind != JSON_STRING) return wrong(f, "must be a string", err), false;
+    if (value.kind != JSON_STRING) return field_wrong(f, "must be a string", err), false;
     bool escaped = memchr(value.raw.data, '\\', value.raw.len) != NULL;
     if (escaped ? copy_escaped(value, arena, out) : copy_plain(value, arena, out)) return true;
     return no_memory(err), false;
 }
 
 /* The same, of text that ends where it ends. */
-static bool decode_text(const field *f, json value, pawl_arena *arena, const char **out, pawl_error *err)
+bool field_text(const field *f, json value, pawl_arena *arena, const char **out, pawl_error *err)
 {
     pawl_bytes text;
     if (!decode(f, value, arena, &text, err)) return false;
     *out = text.data;
-    return strlen(text.data) == text.len || (wrong(f, "must not contain a NUL", err), false);
+    return strlen(text.data) == text.len || (field_wrong(f, "must not contain a NUL", err), false);
 }
 
 /* ---- one member --------------------------------------------------------------------------------------------------------------- */
@@ -61,7 +61,7 @@ static pawl_status set_bytes(const field *f, json value, pawl_arena *arena, void
 {
     pawl_bytes bytes;
     if (!decode(f, value, arena, &bytes, err)) return err->status;
-    if (f->kind == FIELD_BASE64 && !base64_decode((char *)bytes.data, &bytes.len)) return wrong(f, "is not base64", err);
+    if (f->kind == FIELD_BASE64 && !base64_decode((char *)bytes.data, &bytes.len)) return field_wrong(f, "is not base64", err);
     *(pawl_bytes *)to = bytes;
     return PAWL_OK;
 }
@@ -73,7 +73,7 @@ static pawl_status set_int(const field *f, json value, void *to, pawl_error *err
     if (!json_int(value, &number) || number < min || number > max) {
         char what[96];
         snprintf(what, sizeof what, "must be a whole number between %lld and %lld", (long long)min, (long long)max);
-        return wrong(f, what, err);
+        return field_wrong(f, what, err);
     }
     *(int *)to = (int)number;
     return PAWL_OK;
@@ -82,36 +82,37 @@ static pawl_status set_int(const field *f, json value, void *to, pawl_error *err
 static pawl_status set_micros(const field *f, json value, void *to, pawl_error *err)
 {
     int64_t us;
-    if (!json_int(value, &us) || us < f->min) return wrong(f, "must be a number of microseconds", err);
+    if (!json_int(value, &us) || us < f->min) return field_wrong(f, "must be a number of microseconds", err);
     *(int64_t *)to = us;
     return PAWL_OK;
 }
 
 static pawl_status set_bool(const field *f, json value, void *to, pawl_error *err)
 {
-    return json_bool(value, to) ? PAWL_OK : wrong(f, "must be true or false", err);
+    return json_bool(value, to) ? PAWL_OK : field_wrong(f, "must be true or false", err);
 }
 
 static pawl_status set_word(const field *f, json value, pawl_arena *arena, void *to, pawl_error *err)
 {
     const char *text;
-    if (!decode_text(f, value, arena, &text, err)) return err->status;
+    if (!field_text(f, value, arena, &text, err)) return err->status;
     switch (f->kind) {
     case FIELD_TEXT: *(const char **)to = text; return PAWL_OK;
     case FIELD_DURATION:
-        return duration_parse(text, to) ? PAWL_OK : wrong(f, "must be a duration like 90s, 5m, 1h30m or 250ms", err);
-    case FIELD_INSTANT: return rfc3339_parse(text, to) ? PAWL_OK : wrong(f, "must be a time like 2026-11-15T04:49:03Z", err);
-    case FIELD_AUDIT: return pawl_audit_parse(text, to) ? PAWL_OK : wrong(f, "must be full, minimal, errors or none", err);
-    default: return pawl_id_parse(text, to) ? PAWL_OK : wrong(f, "must be a task id", err);
+        return duration_parse(text, to) ? PAWL_OK : field_wrong(f, "must be a duration like 90s, 5m, 1h30m or 250ms", err);
+    case FIELD_INSTANT:
+        return rfc3339_parse(text, to) ? PAWL_OK : field_wrong(f, "must be a time like 2026-11-15T04:49:03Z", err);
+    case FIELD_AUDIT: return pawl_audit_parse(text, to) ? PAWL_OK : field_wrong(f, "must be full, minimal, errors or none", err);
+    default: return pawl_id_parse(text, to) ? PAWL_OK : field_wrong(f, "must be a task id", err);
     }
 }
 
-static pawl_status set_ids(const field *f, json value, pawl_arena *arena, field_ids *to, pawl_error *err)
+pawl_status field_set_ids(const field *f, json value, pawl_arena *arena, field_ids *to, pawl_error *err)
 {
     static const field one = {"ids", FIELD_ID, 0, 0, 0, NULL};
     json key, item;
     size_t at = 0, count = 0;
-    if (value.kind != JSON_ARRAY) return wrong(f, "must be an array of task ids", err);
+    if (value.kind != JSON_ARRAY) return field_wrong(f, "must be an array of task ids", err);
     while (json_each(value, &at, &key, &item)) count++;
     if (count > FIELD_IDS_MAX)
         return err_set(err, PAWL_TOO_LARGE, "\"%s\" has %zu ids, at most %d: use several requests", f->name, count,
@@ -127,7 +128,7 @@ static pawl_status set_ids(const field *f, json value, pawl_arena *arena, field_
 
 static pawl_status set_filter(const field *f, json value, pawl_arena *arena, field_filter *to, pawl_error *err)
 {
-    if (value.kind != JSON_OBJECT) return wrong(f, "must be an object", err);
+    if (value.kind != JSON_OBJECT) return field_wrong(f, "must be an object", err);
     to->given = true;
     return fields_read(filter_fields, value, arena, &to->filter, err);
 }
@@ -145,9 +146,9 @@ static pawl_status set_field(const field *f, json value, pawl_arena *arena, void
     case FIELD_MICROS: return set_micros(f, value, to, err);
     case FIELD_BASE64:
     case FIELD_BYTES: return set_bytes(f, value, arena, to, err);
-    case FIELD_IDS: return set_ids(f, value, arena, to, err);
+    case FIELD_IDS: return field_set_ids(f, value, arena, to, err);
     case FIELD_FILTER: return set_filter(f, value, arena, to, err);
-    default: return set_word(f, value, arena, to, err);
+    default: return f->kind >= FIELD_COUNT ? field_set(f, value, arena, to, err) : set_word(f, value, arena, to, err);
     }
 }
 
@@ -182,7 +183,7 @@ pawl_status fields_read(const field *table, json object, pawl_arena *arena, void
             if (!(f = find(table, name))) return unknown(table, name.data, err);
         }
         uint64_t bit = UINT64_C(1) << (f - table);
-        if (seen & bit) return wrong(f, "is given twice", err);
+        if (seen & bit) return field_wrong(f, "is given twice", err);
         seen |= bit;
         pawl_status status = set_field(f, value, arena, (char *)to + f->offset, err);
         if (status) return status;

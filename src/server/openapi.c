@@ -25,6 +25,13 @@ static const struct {
              "resolved_by:text? note:text? audit:text created_by:text? traceparent:text? headers:text? rate_key:text* rate_key_base64:text* content_type:text? "
              "payload:any* payload_base64:text* result_type:text? result:any* result_base64:text* result_ref:text? attempts:[attempt]* log:[log_line]* "
              "audit_trail:[change]* why:why*"},
+    {"batch", "id:id name:text state:text within:id? cancel_asked:bool total:int unfinished:int succeeded:int failed:int cancelled:int created_at:time? "
+              "closed_at:time? ended_at:time?"},
+    {"batches", "batches:[batch] next:text?"},
+    {"tree", "id:id batch:bool name:text?* type:text?* state:text waits:bool held:bool parents:[tree]* members:[tree]* children:[tree]* more:bool*"},
+    {"relative", "id:id batch:bool name:text?* type:text?* state:text waits:bool held:bool if_failed:text result_type:text? result:any* result_base64:text* "
+                 "result_ref:text? error:text?"},
+    {"relatives", "relatives:[relative] next:id?"},
     {"page", "tasks:[task] next:text? partial:bool"},
     {"item", "index:int id:id* outcome:text* status:text* detail:text*"},
     {"bulk", "results:[item] stored:int refused:int"},
@@ -35,12 +42,23 @@ static const struct {
     {"limit", "type:text key:text?* key_base64:text* own:bool paused:bool permits:int period_us:int burst:int start_empty:bool retries_free:bool discard:bool "
               "horizon_us:int left:int next_slot_at:time? waiting:int"},
     {"limits", "limits:[limit] next:text?"},
+    {"place", "scope:text name:text key:text?* key_base64:text* own:bool most:int* weight:int* ordered:bool running:int blocked:int holder:id?"},
+    {"places", "concurrency:[place] next:text?"},
+    {"occurrence", "due_at:time* after:id* state:text at:time? task:id? count:int why:text?"},
+    {"schedule", "name:text status:text reason:text? words:text after:text? definition:schedule_spec stored:text* payload:any* payload_base64:text* next_at:time? "
+                 "occurrence_at:time? last_at:time? created_at:time? changed_at:time? runs:int fired:int skipped:int succeeded:int failed:int open:int waiting:int "
+                 "last_task:id? version:int upcoming:[time]* occurrences:[occurrence]*"},
+    {"schedules", "schedules:[schedule] next:text?"},
+    {"put", "name:text outcome:text words:text next_at:time?"},
+    {"times", "times:[time]"},
     {"node", "id:int name:text? pid:int alive:bool born_at:time? expires_at:time? leases:int queues:text?"},
     {"nodes", "nodes:[node]"},
     {"stats", "now:time? closed:text? waiting:int pending:int leased:int dead:int window_us:int dispatched:int succeeded:int failed:int cancelled:int "
               "retried:int rescued:int wait_p50_us:int wait_p99_us:int run_p50_us:int run_p99_us:int"},
     {"act", "at:time? who:text? action:text? detail:text? id:id?"},
     {"acts", "acts:[act] next:int?"},
+    {"event", "at:time? event:text id:id? type:text? queue:text? attempt:int fence:int delay_us:int* percent:int* text:text*"},
+    {"gap", "lost:int?"},
     {"alive", "status:text version:text"},
     {"ready", "status:text text:text?* store_latency_us:int* loop_lag_us:int* lease_left_us:int* running:int* ready:int* stuck:int* long_running:int* "
               "pending:int* leased:int* dead:int* oldest_due_at:time?*"},
@@ -151,10 +169,34 @@ static void answer_schema(json_writer *w, const char *members)
 
 static void object_of(json_writer *w, const field *table, const char *required);
 
+static void enumeration(json_writer *w, const char *const *words)
+{
+    jsonw_key(w, "enum");
+    jsonw_array(w);
+    for (; *words; words++) {
+        if (**words) jsonw_string(w, *words);
+    }
+    jsonw_end_array(w);
+}
+
+/* An array of strings, or of numbers within the field's bounds. */
+static void list_schema(json_writer *w, const field *f, bool text)
+{
+    json_text(w, "type", "array");
+    if (text && f->max) json_number(w, "maxItems", f->max);
+    jsonw_key(w, "items");
+    jsonw_object(w);
+    json_text(w, "type", text ? "string" : "integer");
+    if (!text) json_number(w, "minimum", f->min), json_number(w, "maximum", f->max);
+    if (f->kind == FIELD_WEEKDAYS) enumeration(w, weekday_names);
+    jsonw_end_object(w);
+}
+
 static void field_schema(json_writer *w, const field *f, bool described)
 {
     jsonw_object(w);
     switch (f->kind) {
+    case FIELD_COUNT:
     case FIELD_INT:
     case FIELD_MICROS:
         json_text(w, "type", "integer");
@@ -163,6 +205,7 @@ static void field_schema(json_writer *w, const field *f, bool described)
         break;
     case FIELD_BOOL: json_text(w, "type", "boolean"); break;
     case FIELD_PAYLOAD: break;
+    case FIELD_PARENTS:
     case FIELD_IDS:
         json_text(w, "type", "array");
         json_number(w, "maxItems", FIELD_IDS_MAX);
@@ -172,11 +215,22 @@ static void field_schema(json_writer *w, const field *f, bool described)
         jsonw_end_object(w);
         break;
     case FIELD_FILTER: ref(w, "filter", 6); break;
+    case FIELD_PLAN: ref(w, "plan", 4); break;
+    case FIELD_TASK: ref(w, "new_task", 8); break;
+    case FIELD_TEXTS:
+    case FIELD_TIMES:
+    case FIELD_WEEKDAYS: list_schema(w, f, true); break;
+    case FIELD_DAYS:
+    case FIELD_MONTHS: list_schema(w, f, false); break;
     case FIELD_ID: type_members(w, "id", 2, false); break;
     case FIELD_INSTANT: type_members(w, "time", 4, false); break;
-    default: json_text(w, "type", "string"); break;
+    default:
+        json_text(w, "type", "string");
+        if (field_words(f->kind)) enumeration(w, field_words(f->kind));
+        break;
     }
-    if (described && f->kind != FIELD_FILTER) json_text(w, "description", f->help);
+    if (described && f->kind != FIELD_FILTER && f->kind != FIELD_PLAN && f->kind != FIELD_TASK)
+        json_text(w, "description", f->help);
     jsonw_end_object(w);
 }
 
@@ -279,9 +333,20 @@ static void bulk_content(json_writer *w)
     jsonw_end_object(w);
 }
 
-static const char *body_name(const route *r)
+static const struct {
+    const char *name;
+    const field *fields;
+    const char *required;
+} bodies[] = {{"new_task", task_fields, "type"}, {"filter", filter_fields, NULL}, {"action", action_body, NULL},
+              {"rate", rate_body, "permits"},    {"most", most_body, "most"},     {"schedule_spec", schedule_fields, NULL},
+              {"plan", plan_fields, NULL},       {"run", run_body, NULL},         {"new_batch", batch_body, NULL},
+              {"login", session_body, "token"}};
+
+static const char *body_name(const field *fields)
 {
-    return r->body == task_fields ? "new_task" : r->body == action_body ? "action" : r->body == session_body ? "login" : "rate";
+    size_t i = 0;
+    while (bodies[i].fields != fields) i++;
+    return bodies[i].name;
 }
 
 static void request_body(json_writer *w, const route *r)
@@ -289,9 +354,9 @@ static void request_body(json_writer *w, const route *r)
     if (r->body == no_fields && r->place != PLACE_STREAM) return;
     jsonw_key(w, "requestBody");
     jsonw_object(w);
-    json_truth(w, "required", true);
+    json_truth(w, "required", r->body != run_body && r->body != batch_body);
     if (r->place == PLACE_STREAM) bulk_content(w);
-    else content(w, "application/json", body_name(r));
+    else content(w, "application/json", body_name(r->body));
     jsonw_end_object(w);
 }
 
@@ -313,7 +378,8 @@ static void responses(json_writer *w, const route *r)
     jsonw_key(w, "responses");
     jsonw_object(w);
     response(w, "200", "done", type, schema);
-    if (strcmp(r->answer, "receipt") == 0) response(w, "201", "stored", type, schema);
+    if (strcmp(r->answer, "receipt") == 0 || (strcmp(r->answer, "batch") == 0 && r->method == HTTP_POST))
+        response(w, "201", "stored", type, schema);
     if (strcmp(r->answer, "ready") == 0) response(w, "503", "not now", type, schema);
     response(w, "default", "what is wrong, and what to do", "application/problem+json", "problem");
     jsonw_end_object(w);
@@ -379,16 +445,10 @@ static void components(json_writer *w)
     jsonw_end_object(w);
     jsonw_key(w, "schemas");
     jsonw_object(w);
-    jsonw_key(w, "new_task");
-    object_of(w, task_fields, "type");
-    jsonw_key(w, "filter");
-    object_of(w, filter_fields, NULL);
-    jsonw_key(w, "action");
-    object_of(w, action_body, NULL);
-    jsonw_key(w, "rate");
-    object_of(w, rate_body, "permits");
-    jsonw_key(w, "login");
-    object_of(w, session_body, "token");
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        jsonw_key(w, bodies[i].name);
+        object_of(w, bodies[i].fields, bodies[i].required);
+    }
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
         jsonw_key(w, answers[i].name);
         answer_schema(w, answers[i].members);

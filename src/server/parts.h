@@ -35,7 +35,8 @@ typedef struct route {
 
 extern const route routes[]; /* ends with name NULL */
 extern const field no_fields[], list_query[], get_query[], action_body[], limits_query[], key_query[], rate_body[], nodes_query[],
-    acts_query[], stats_query[], events_query[], session_body[];
+    acts_query[], stats_query[], events_query[], schedules_query[], schedule_query[], put_query[], preview_query[], run_body[],
+    places_query[], place_query[], most_body[], batches_query[], batch_body[], tree_query[], relatives_query[], session_body[];
 
 struct bulk;
 struct idem;
@@ -112,6 +113,7 @@ bool call_query(call *c, const field *table, void *to); /* false: answered */
 bool call_body(call *c, const field *table, void *to);  /* false: answered */
 bool call_id(call *c, pawl_id *id);                     /* false: answered */
 bool call_tenant(call *c, const char **tenant);         /* forces a bound caller's tenant upon it; false: answered */
+pawl_status call_kin(const call *c, const pawl_task *task, pawl_error *err); /* DENIED: they may be another tenant's */
 bool call_may_see(const call *c, const pawl_info *task);
 pawl_status call_owner(const call *c, pawl_id id, pawl_error *err); /* NOT_FOUND: it is another tenant's */
 bool call_own(call *c, pawl_id id);                                 /* the same; false: answered */
@@ -125,6 +127,7 @@ typedef struct reply {
 void reply_begin(reply *a);
 void reply_end(call *c, reply *a, int status);
 void reply_done(call *c, const char *what); /* {"done":"paused"} */
+void reply_receipt(call *c, const pawl_receipt *receipt);
 
 const route *route_find(http_method method, const char *path, char segment[1024], bool *other_method);
 

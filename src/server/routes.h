@@ -3,7 +3,7 @@
  * scope    what a token must allow: READ, ENQUEUE, WORK, OPERATE, ADMIN; NONE: anybody who can connect
  * place    LOOP: answered on the listener's thread, so it must not wait. DESK: on a thread that may. STREAM: takes its body in pieces
  * tenant   OWN: a token that is bound to a tenant sees that tenant's alone. ALL: such a token is refused
- * query    table of its parameters; body: table of the members of its JSON object; answer: a schema of schema.c
+ * query    table of its parameters; body: table of the members of its JSON object; answer: a schema of openapi.c
  * command  what does the same on the command line; "": nothing does
  */
 #ifndef SERVER_ROUTES_H
@@ -20,6 +20,13 @@
     X(task_why,     GET,    "/v1/tasks/{id}/why",          READ,    DESK,   OWN,   no_fields,    no_fields,    "why",          "tasks why",         "Why is this task not running?") \
     X(task_cancel,  POST,   "/v1/tasks/{id}/cancel",       OPERATE, DESK,   OWN,   no_fields,    no_fields,    "done",         "tasks cancel",      "Cancel a task; a running one is asked to stop") \
     X(task_retry,   POST,   "/v1/tasks/{id}/retry",        OPERATE, DESK,   OWN,   no_fields,    no_fields,    "receipt",      "tasks retry",       "Run a failed or cancelled task again, as a new task") \
+    X(task_tree,    GET,    "/v1/tasks/{id}/tree",         READ,    DESK,   ALL,   tree_query,   no_fields,    "tree",         "tasks tree",        "A task or batch and those that wait for it, or that it waits for") \
+    X(relatives,    GET,    "/v1/tasks/{id}/relatives",    READ,    DESK,   ALL,   relatives_query, no_fields,    "relatives",    "tasks tree",        "Whom a task or batch has to do with, page by page; parents with their results") \
+    X(batch_list,   GET,    "/v1/batches",                 READ,    DESK,   ALL,   batches_query, no_fields,    "batches",      "batches list",      "Batches of tasks, newest first") \
+    X(batch_open,   POST,   "/v1/batches",                 ENQUEUE, DESK,   ALL,   no_fields,    batch_body,   "batch",        "batches open",      "Begin a batch, with tasks for its end") \
+    X(batch_get,    GET,    "/v1/batches/{batch}",         READ,    DESK,   ALL,   no_fields,    no_fields,    "batch",        "batches show",      "A batch, by its id or name, and its counts") \
+    X(batch_close,  POST,   "/v1/batches/{batch}/close",   ENQUEUE, DESK,   ALL,   no_fields,    no_fields,    "done",         "batches close",     "Let a batch have no more members") \
+    X(batch_cancel, POST,   "/v1/batches/{batch}/cancel",  OPERATE, DESK,   ALL,   no_fields,    no_fields,    "done",         "batches cancel",    "Close a batch and cancel all of it that has not ended") \
     X(dead_list,    GET,    "/v1/dead",                    READ,    DESK,   OWN,   list_query,   no_fields,    "page",         "dead list",         "Failed tasks that nobody has dealt with") \
     X(dead_retry,   POST,   "/v1/dead/retry",              OPERATE, DESK,   OWN,   no_fields,    action_body,  "results",      "dead retry",        "Run dead letters again") \
     X(dead_ack,     POST,   "/v1/dead/ack",                OPERATE, DESK,   OWN,   no_fields,    action_body,  "results",      "dead ack",          "Acknowledge dead letters, with a note") \
@@ -31,8 +38,19 @@
     X(limit_drop,   DELETE, "/v1/limits/{type}",           OPERATE, DESK,   ALL,   key_query,    no_fields,    "done",         "limits drop",       "Take a limit away") \
     X(limit_pause,  POST,   "/v1/limits/{type}/pause",     OPERATE, DESK,   ALL,   key_query,    no_fields,    "done",         "limits pause",      "Start nothing more of a rate key") \
     X(limit_resume, POST,   "/v1/limits/{type}/resume",    OPERATE, DESK,   ALL,   key_query,    no_fields,    "done",         "limits resume",     "Let a paused rate key go on") \
+    X(place_list,   GET,    "/v1/concurrency",             READ,    DESK,   ALL,   places_query, no_fields,    "places",       "limits list",       "Concurrency limits: who runs and who waits under them") \
+    X(place_set,    PUT,    "/v1/concurrency/{name}",      OPERATE, DESK,   ALL,   place_query,  most_body,    "done",         "limits running",    "Limit how many tasks of a queue, a type or a rate key run at a time, or let tenants take turns") \
+    X(place_drop,   DELETE, "/v1/concurrency/{name}",      OPERATE, DESK,   ALL,   place_query,  no_fields,    "done",         "limits running",    "Take a concurrency limit away") \
+    X(schedule_list, GET,    "/v1/schedules",               READ,    DESK,   ALL,   schedules_query, no_fields,    "schedules",    "schedules list",    "Schedules by name, and when they fire next") \
+    X(schedule_preview, POST,   "/v1/schedules/preview",       READ,    DESK,   ALL,   preview_query, schedule_fields, "times",        "",                  "When a schedule that is not stored would fire") \
+    X(schedule_get, GET,    "/v1/schedules/{name}",        READ,    DESK,   ALL,   schedule_query, no_fields,    "schedule",     "schedules show",    "A schedule with its next times and what became of its last occurrences") \
+    X(schedule_put, PUT,    "/v1/schedules/{name}",        OPERATE, DESK,   ALL,   put_query,    schedule_fields, "put",          "schedules add",     "Store a schedule: a new one, or in place of what is there") \
+    X(schedule_drop, DELETE, "/v1/schedules/{name}",        OPERATE, DESK,   ALL,   no_fields,    no_fields,    "done",         "schedules rm",      "Remove a schedule; its tasks stay") \
+    X(schedule_enable, POST,   "/v1/schedules/{name}/enable", OPERATE, DESK,   ALL,   no_fields,    no_fields,    "done",         "schedules enable",  "Let a schedule that is off go on, from now") \
+    X(schedule_disable, POST,   "/v1/schedules/{name}/disable", OPERATE, DESK,   ALL,   no_fields,    no_fields,    "done",         "schedules disable", "Let a schedule fire nothing, on any node") \
+    X(schedule_run, POST,   "/v1/schedules/{name}/run",    OPERATE, DESK,   ALL,   no_fields,    run_body,     "receipt",      "schedules run",     "Make a task of a schedule now") \
     X(node_list,    GET,    "/v1/nodes",                   READ,    DESK,   ALL,   nodes_query,  no_fields,    "nodes",        "nodes",             "Processes that run tasks") \
-    X(act_list,     GET,    "/v1/acts",                    READ,    DESK,   ALL,   acts_query,   no_fields,    "acts",         "",                  "The operator log: who did what, newest first") \
+    X(act_list,     GET,    "/v1/acts",                    READ,    DESK,   ALL,   acts_query,   no_fields,    "acts",         "log",                "The operator log: who did what, newest first") \
     X(stats,        GET,    "/v1/stats",                   READ,    DESK,   ALL,   stats_query,  no_fields,    "stats",        "stats",             "Counts, rates and times") \
     X(events,       GET,    "/v1/events",                  READ,    LOOP,   ALL,   events_query, no_fields,    "text/event-stream", "",             "What happens to tasks, as it happens (server-sent events)") \
     X(openapi,      GET,    "/v1/openapi.json",            NONE,    LOOP,   OWN,   no_fields,    no_fields,    "any",          "",                  "This description") \

@@ -53,13 +53,15 @@ static bool is_type(const char *header, const char *type)
 
 static bool ndjson(const call *c) { return is_type(http_header(c->r, "content-type"), "application/x-ndjson"); }
 
+static bool is_none(const char *length) { return !length || strcmp(length, "0") == 0; }
+
 /* A form of another site's page cannot send JSON by its name. */
 static bool check_type(call *c)
 {
     const char *type = http_header(c->r, "content-type");
     bool has_body = c->route->body != no_fields || c->route->place == PLACE_STREAM;
     if (!has_body || is_type(type, "application/json") || (c->route->place == PLACE_STREAM && ndjson(c))) return true;
-    if (!type && http_header(c->r, "content-length") && strcmp(http_header(c->r, "content-length"), "0") == 0) return true;
+    if (!type && !http_header(c->r, "transfer-encoding") && is_none(http_header(c->r, "content-length"))) return true;
     call_problem(c, 415, "content_type", "the body must be JSON: send \"Content-Type: application/json\"%s",
                  c->route->place == PLACE_STREAM ? ", or application/x-ndjson" : "");
     return false;
@@ -68,7 +70,8 @@ static bool check_type(call *c)
 static size_t body_limit(const call *c)
 {
     if (c->route->place == PLACE_STREAM) return ndjson(c) ? SIZE_MAX : BULK_BODY_MAX;
-    if (c->route->body == task_fields) return c->s->options.payload_max + c->s->options.payload_max / 5 * 2 + (64u << 10);
+    if (c->route->body == task_fields || c->route->body == schedule_fields || c->route->body == run_body)
+        return c->s->options.payload_max + c->s->options.payload_max / 5 * 2 + (64u << 10);
     if (c->route->body != no_fields) return SMALL_BODY_MAX;
     return c->route->method == HTTP_GET ? 0 : 2; /* "{}" does no harm */
 }

@@ -27,6 +27,9 @@ const field task_fields[] = {
     {"traceparent", FIELD_TEXT, TASK(traceparent), 0, 0, "W3C trace context, carried to the run"},
     {"headers", FIELD_TEXT, TASK(headers), 0, 0, "free text for the handler, at most 16 KiB"},
     {"audit", FIELD_AUDIT, TASK(audit), 0, 0, "how much of its trail is kept: full, minimal, errors, none"},
+    {"parents", FIELD_PARENTS, 0, 0, PAWL_PARENTS_MAX, "it waits until these tasks and batches have ended"},
+    {"if_failed", FIELD_IF_FAILED, TASK(if_failed), 0, 0, "if a parent fails or is cancelled: cancel it, run it, or hold it until the parent was retried"},
+    {"batch", FIELD_ID, TASK(batch), 0, 0, "of which it is a member"},
     {"id", FIELD_ID, TASK(id), 0, 0, "store it under this id, unless a task with it is stored already"},
     {0},
 };
@@ -42,6 +45,27 @@ const field filter_fields[] = {
     {0},
 };
 /* clang-format on */
+
+pawl_status field_set_parents(const field *f, json value, pawl_arena *arena, pawl_task *to, pawl_error *err)
+{
+    static const field ids = {"parents", FIELD_IDS, 0, 0, 0, NULL};
+    field_ids list = {0};
+    pawl_status status = field_set_ids(&ids, value, arena, &list, err);
+    if (!status && list.count > (size_t)f->max) status = field_wrong(f, "has too many ids: put them into a batch", err);
+    to->parents = list.ids;
+    to->parents_count = (int)list.count;
+    return status;
+}
+
+pawl_status field_set_task(const field *f, json value, pawl_arena *arena, const pawl_task **to, pawl_error *err)
+{
+    pawl_error why;
+    pawl_task *task = pawl_arena_alloc(arena, sizeof *task);
+    if (!task) return err_set(err, PAWL_NO_MEMORY, "%s", pawl_status_text(PAWL_NO_MEMORY));
+    *to = task;
+    pawl_status status = task_read(value, &(pawl_task){0}, arena, task, &why);
+    return status ? err_set(err, status, "\"%s\": %.400s", f->name, why.message) : PAWL_OK;
+}
 
 pawl_status task_read(json object, const pawl_task *defaults, pawl_arena *arena, pawl_task *task, pawl_error *err)
 {

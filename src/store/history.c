@@ -52,9 +52,9 @@ static audit_kind kind_of_end(const pawl_info *info, const info_more *more)
 
 void history_begin(history *h, const pawl_info *info, const info_more *more)
 {
-    if (!audit_wanted(more->level, AUDIT_CHANGE) || more->born != PAWL_PENDING) return;
+    if (!audit_wanted(more->level, AUDIT_CHANGE) || (more->born != PAWL_PENDING && more->born != PAWL_WAITING)) return;
     history_add(h, &(pawl_audit_row){
-                       .at_us = info->created_us, .from = pawl_state_name(PAWL_STATE_NONE), .to = pawl_state_name(PAWL_PENDING)});
+                       .at_us = info->created_us, .from = pawl_state_name(PAWL_STATE_NONE), .to = pawl_state_name(more->born)});
 }
 
 void history_end(history *h, const pawl_info *info, const info_more *more)

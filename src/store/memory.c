@@ -32,12 +32,14 @@ static void init_pools(mem *m)
     pool_init(&m->levels, sizeof(mem_level));
     pool_init(&m->holds, sizeof(mem_hold));
     mem_schedules_init(m);
+    mem_families_init(m);
 }
 
 static void init_maps(mem *m)
 {
-    map *maps[] = {&m->live,    &m->queues, &m->kinds, &m->by_key,      &m->nodes,     &m->receipts,      &m->limits,
-                   &m->budgets, &m->bounds, &m->spots, &m->held_places, &m->followers, &m->by_occurrence, &m->open};
+    map *maps[] = {&m->live,        &m->queues,    &m->kinds,         &m->by_key, &m->nodes,
+                   &m->receipts,    &m->limits,    &m->budgets,       &m->bounds, &m->spots,
+                   &m->held_places, &m->followers, &m->by_occurrence, &m->open,   &m->kins};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_init(maps[i], &m->allocator);
 }
 
@@ -112,6 +114,7 @@ static void mem_free(mem *m)
     mem_budgets_done(m);
     mem_places_done(m);
     mem_schedules_done(m);
+    mem_families_done(m);
     map *maps[] = {&m->live, &m->queues, &m->kinds, &m->by_key, &m->nodes, &m->receipts};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_done(maps[i]);
     mem_pool *pools[] = {&m->tasks, &m->attempts, &m->rows, &m->keys, &m->levels, &m->holds};
@@ -395,6 +398,7 @@ const pawl_store_type store_memory_type = {
     .limits = true,
     .places = true,
     .schedules = true,
+    .families = true,
     .lanes = 1,
     .open = memory_open,
     .close = memory_close,

@@ -11,6 +11,7 @@
  *   memory_place.c    concurrency limits: who holds places, who is blocked
  *   memory_share.c    queues whose tenants take turns; looking at both
  *   memory_schedule.c schedules and their occurrences
+ *   memory_family.c   parents, children and batches of tasks
  *   memory_sweep.c    retention
  *   memory_read.c     get, list, trail, nodes
  *   memory_stats.c    rollups and the numbers made of them
@@ -61,6 +62,7 @@ typedef struct mem mem;
 typedef struct mem_task mem_task;
 typedef struct mem_schedule mem_schedule;
 typedef struct mem_definition mem_definition;
+typedef struct mem_batch mem_batch;
 
 typedef struct mem_pool {
     size_t size; /* of a block */
@@ -320,10 +322,15 @@ struct mem {
     tree schedules, looks;
     map followers, by_occurrence, open; /* of schedules; see memory_schedule.c */
     bool schedules_changed;             /* by the call under way */
-    mem_level *latest;                  /* the level asked for last */
-    body_moves moves;                   /* of one call: none between calls */
-    const pawl_body *latest_body;       /* while a batch is prepared: the body it was asked for */
-    uint64_t claims;                    /* wants looked at so far */
+    mem_pool kin_pool, edges;
+    map kins;
+    list unsettled, batches;      /* of families; see memory_family.c */
+    bool freed;                   /* by the call under way: a task changed that no operation names */
+    bool stirred;                 /* likewise: somebody is to be told */
+    mem_level *latest;            /* the level asked for last */
+    body_moves moves;             /* of one call: none between calls */
+    const pawl_body *latest_body; /* while a batch is prepared: the body it was asked for */
+    uint64_t claims;              /* wants looked at so far */
     int64_t last_node;
     pawl_id last_id; /* drawn by the store */
     mem_number numbers[ID_NUMBER_MAX + 1];
@@ -419,7 +426,12 @@ typedef struct mem_note { /* about a change of state */
     const char *detail; /* see mem_row */
 } mem_note;
 
-extern mem_ending mem_poisoned; /* reason "rescued_too_often"; not freed */
+extern mem_ending mem_poisoned;   /* reason "rescued_too_often"; lent, so not freed */
+extern mem_ending mem_orphans[2]; /* "parent_failed", "parent_cancelled"; likewise */
+static inline bool mem_ending_lent(const mem_ending *e)
+{
+    return e == &mem_poisoned || e == &mem_orphans[0] || e == &mem_orphans[1];
+}
 
 void mem_init_orders(mem *m);
 mem_task *mem_find(const mem *m, pawl_id id);
@@ -438,6 +450,7 @@ void mem_set_node(mem *m, mem_task *t, mem_node *n);
 void mem_take_back(mem *m, mem_task *t, const mem_note *note);
 void mem_record_run(mem *m, mem_task *t, const pawl_execution *run, mem_ending *ending, mem_log *log, bool last, int64_t now_us);
 void mem_ask_cancel(mem_task *t);
+bool mem_cancel(mem *m, mem_task *t, const mem_note *note); /* of a task that is not finished; true: its holder is asked */
 void mem_forget(mem *m, mem_task *t); /* frees a finished task and all that hangs on it; body_moves_done follows */
 void mem_forget_row(mem *m, mem_row *row);
 void mem_forget_log(mem *m, mem_log *log);
@@ -477,6 +490,7 @@ typedef struct mem_prep { /* what one operation brings along; what is not used i
     char *text;
     mem_schedule *schedule;
     mem_definition *definition;
+    mem_batch *batch;
 } mem_prep;
 
 int mem_prep_count(const pawl_batch *batch); /* operations, spawns included */
@@ -544,6 +558,14 @@ pawl_op_result mem_schedule_admit(mem *m, mem_schedule *s, const pawl_step *step
 void mem_opened(mem *m, mem_schedule *s, const pawl_fate *fate, pawl_id task, int64_t now_us);
 void mem_stepped(mem *m, mem_schedule *s, const pawl_step *step, char *reason);
 pawl_status mem_schedules_read(const mem *m, pawl_query *query, int64_t now_us, pawl_arena *arena);
+
+/* memory_family.c; the rest is in memory_family.h */
+void mem_families_init(mem *m);
+void mem_families_done(mem *m);
+void mem_family_born(const mem *m, mem_task *t);
+void mem_family_ended(mem *m, const mem_task *t);
+void mem_family_forget(mem *m, mem_task *t);
+mem_batch *mem_batch_new(mem *m, const char *name); /* NULL: no memory */
 
 /* memory_sweep.c */
 void mem_trim(mem *m); /* history that is too long */

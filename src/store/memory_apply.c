@@ -3,7 +3,7 @@
  * A batch runs in three steps: everything it needs is allocated (memory_prepare.c), the operations are carried out one after
  * another, none of which can fail any more, and the results go into the receipt of its lane.
  */
-#include "store/memory.h"
+#include "store/memory_family.h"
 
 typedef struct change {
     mem *m;
@@ -12,6 +12,7 @@ typedef struct change {
     mem_node *node; /* who may be given leases; NULL: nobody */
     bool granted;
     struct member *members; /* by operation; NULL: nothing in the batch is limited */
+    mem_siblings siblings;
 } change;
 
 typedef struct member { /* an operation, perhaps of a group that is stored as a whole or not at all */
@@ -44,7 +45,8 @@ static pawl_op_result foresee(const change *c, const pawl_op *op, const mem_prep
     if (p->body->key) *met = mem_by_key(c->m, p->body->tenant, p->body->key);
     if (!*met) return PAWL_OP_DONE;
     if (!mem_live(*met) || CANARY(KEY_TWICE)) return PAWL_OP_REPLACED;
-    return (*met)->state == PAWL_LEASED && !(*met)->not_started ? PAWL_OP_EXISTING : PAWL_OP_UPDATED;
+    bool stays = ((*met)->state == PAWL_LEASED && !(*met)->not_started) || op->u.insert.family;
+    return stays ? PAWL_OP_EXISTING : PAWL_OP_UPDATED;
 }
 
 static int64_t run_at(const pawl_op *op, int64_t now_us)
@@ -85,14 +87,15 @@ static void store_pending(change *c, mem_task *t, const mem_note *note)
     mem_move(c->m, t, TASK_DISPATCHED, note);
 }
 
-static void store_new(change *c, pawl_op *op, mem_prep *p, bool may_lease)
+static void store_new(change *c, pawl_op *op, mem_prep *p, bool may_lease, bool waits)
 {
     pawl_id id = op->id ? op->id : mem_draw_id(c->m, c->now_us);
     mem_task *t = mem_create(c->m, id, TAKE(p->body), TAKE(p->level), op->audit, c->now_us);
     t->run_at_us = run_at(op, c->now_us);
     bool lease = may_lease && op->u.insert.ask_lease && c->node && t->run_at_us <= c->now_us && !t->kind->queue->paused;
     if (lease && (c->m->bounding || t->kind->queue->fair || mem_bounded(c->m, t->kind))) lease = false;
-    taken k = take_slot(c, p, t, lease);
+    taken k = {.slot.until_us = INT64_MAX};
+    if (!waits) k = take_slot(c, p, t, lease);
     lease = lease && k.now;
     op->u.insert.body->id = id;
     op->u.insert.body->created_us = c->now_us;
@@ -100,7 +103,9 @@ static void store_new(change *c, pawl_op *op, mem_prep *p, bool may_lease)
     op->out_epoch = k.slot.epoch;
     if (k.has) mem_slot_set(p->budget, t, &k.slot);
     if (lease) mem_lease(c->m, t, c->node, TASK_BORN_LEASED, NOTE(c, op, ROW_CHANGE, NULL));
+    else if (waits) mem_move(c->m, t, TASK_HAS_PARENTS, NOTE(c, op, ROW_CHANGE, NULL));
     else store_pending(c, t, NOTE(c, op, ROW_CHANGE, NULL));
+    if (op->u.insert.family) mem_family_put(c->m, op, t, &c->siblings, waits);
     c->granted |= lease;
     answer(op, t);
     op->out_fence = t->fence;
@@ -137,12 +142,12 @@ static void update(change *c, pawl_op *op, mem_prep *p, mem_task *t)
     mem_level_drop(c->m, t->level);
     t->level = TAKE(p->level);
     t->kind = t->level->kind;
-    if (!t->budget) {
+    if (!t->budget && t->state != PAWL_WAITING) {
         taken k = take_slot(c, p, t, false);
         if (k.has) mem_slot_set(p->budget, t, &k.slot);
     }
     t->audit = (unsigned char)(op->audit == PAWL_AUDIT_DEFAULT ? PAWL_AUDIT_FULL : op->audit);
-    if (c->m->bounds_in_force > 0) mem_line_up(c->m, t, c->now_us);
+    if (c->m->bounds_in_force > 0 && t->state == PAWL_PENDING) mem_line_up(c->m, t, c->now_us);
     mem_place(c->m, t);
     answer(op, t);
 }
@@ -150,10 +155,18 @@ static void update(change *c, pawl_op *op, mem_prep *p, mem_task *t)
 static void insert(change *c, pawl_op *op, mem_prep *p, bool may_lease)
 {
     mem_task *met;
+    mem_kinship k = {.result = PAWL_OP_DONE};
     op->result = foresee(c, op, p, &met);
+    if (op->u.insert.family && (op->result == PAWL_OP_DONE || op->result == PAWL_OP_REPLACED))
+        k = mem_family_judge(c->m, op, &c->siblings);
+    if (k.result != PAWL_OP_DONE) {
+        op->result = k.result;
+        op->out_id = k.result == PAWL_OP_NOT_FOUND || k.result == PAWL_OP_CONFLICT ? k.id : 0;
+        return;
+    }
     switch (op->result) {
     case PAWL_OP_DONE:
-    case PAWL_OP_REPLACED: store_new(c, op, p, may_lease); break;
+    case PAWL_OP_REPLACED: store_new(c, op, p, may_lease, k.waits); break;
     case PAWL_OP_UPDATED: update(c, op, p, met); break;
     case PAWL_OP_EXISTING: answer(op, met); break;
     default: break;
@@ -338,11 +351,13 @@ static mem_rank finish_rank(const pawl_op *op)
 }
 
 /* What cannot be stored of a finish's spawns stops the finish, too. */
-static bool spawns_refused(const pawl_op *op, const mem_prep *preps)
+static bool spawns_refused(const change *c, const pawl_op *op, const mem_prep *preps)
 {
     bool refused = false;
-    for (int i = 0; i < op->u.finish.spawns_count; i++) {
-        if (preps[i].body) continue;
+    mem_siblings s = {.spawns = op->u.finish.spawns, .spawner = op->id};
+    for (; s.count < op->u.finish.spawns_count; s.count++) {
+        int i = s.count;
+        if (preps[i].body && mem_family_judge(c->m, &op->u.finish.spawns[i], &s).result == PAWL_OP_DONE) continue;
         op->u.finish.spawns[i].result = PAWL_OP_REFUSED;
         refused = true;
     }
@@ -364,14 +379,16 @@ static void finish(change *c, pawl_op *op, mem_prep *p)
     mem_task *t = held_by_fence(c, op);
     if (!t) return;
     op->out_state = PAWL_LEASED;
-    op->result = !why ? PAWL_OP_CONFLICT : spawns_refused(op, p + 1) ? PAWL_OP_REFUSED : PAWL_OP_DONE;
+    op->result = !why ? PAWL_OP_CONFLICT : spawns_refused(c, op, p + 1) ? PAWL_OP_REFUSED : PAWL_OP_DONE;
     if (op->result != PAWL_OP_DONE) return;
     if (why == TASK_EXHAUSTED && op->u.finish.run.outcome != PAWL_ATTEMPT_NONE) t->failures++;
     if (op->u.finish.run.outcome == PAWL_ATTEMPT_NONE) mem_slot_give_back(c->m, t, c->now_us);
     end_run(c, t, &op->u.finish.run, p, true);
     mem_move(c->m, t, why, NOTE(c, op, finish_rank(op), why == TASK_EXHAUSTED ? why_failed(t->ending) : NULL));
     op->out_state = (pawl_state)t->state;
-    for (int i = 0; i < op->u.finish.spawns_count; i++) spawn(c, &op->u.finish.spawns[i], &p[1 + i]);
+    c->siblings = (mem_siblings){.spawns = op->u.finish.spawns, .spawner = op->id};
+    for (int i = 0; i < op->u.finish.spawns_count; i++, c->siblings.count++) spawn(c, &op->u.finish.spawns[i], &p[1 + i]);
+    c->siblings = (mem_siblings){0};
 }
 
 static mem_rank release_rank(const pawl_op *op)
@@ -425,16 +442,7 @@ static void cancel(change *c, pawl_op *op, mem_prep *p)
     mem_task *t = wanted(c, op);
     if (!t || !mem_live(t)) return;
     log_operator(c, p);
-    if (t->state == PAWL_LEASED && !t->not_started) {
-        mem_ask_cancel(t);
-        op->result = PAWL_OP_ASKED;
-        return;
-    }
-    if (t->state == PAWL_LEASED) t->fence++;
-    mem_slot_give_back(c->m, t, c->now_us);
-    set_progress(c, t, -1, p);
-    mem_move(c->m, t, TASK_CANCEL, NOTE(c, op, ROW_CHANGE, NULL));
-    op->result = PAWL_OP_DONE;
+    op->result = mem_cancel(c->m, t, NOTE(c, op, ROW_CHANGE, NULL)) ? PAWL_OP_ASKED : PAWL_OP_DONE;
 }
 
 static void resolve(change *c, mem_task *t, mem_prep *p, int64_t resolved_us)
@@ -473,6 +481,7 @@ static void retry(change *c, pawl_op *op, mem_prep *p)
     taken k = take_slot(c, p, t, false);
     if (k.has) mem_slot_set(p->budget, t, &k.slot);
     store_pending(c, t, NOTE(c, op, ROW_CHANGE, NULL));
+    if (c->m->kins.count > 0) mem_family_retried(c->m, old->id, id);
     op->result = PAWL_OP_DONE;
     op->out_id = id;
     op->out_run_at_us = t->run_at_us;
@@ -547,6 +556,20 @@ static void step(change *c, pawl_op *op, mem_prep *p)
     mem_stepped(c->m, s, step, TAKE(p->text));
 }
 
+/* ---- families ---------------------------------------------------------------------------------------------------- */
+
+static void put_batch(change *c, pawl_op *op, mem_prep *p)
+{
+    op->result = mem_batch_put(c->m, op, &p->batch, c->now_us);
+    if (op->result == PAWL_OP_DONE) log_operator(c, p);
+}
+
+static void settle(change *c, pawl_op *op)
+{
+    op->u.settle.settled = mem_settle(c->m, op->u.settle.limit, c->now_us);
+    op->result = PAWL_OP_DONE;
+}
+
 /* ---- the batch --------------------------------------------------------------------------------------------------- */
 
 static void clear(pawl_op *op)
@@ -583,6 +606,8 @@ static void carry_out(change *c, int i, mem_prep *p)
     case PAWL_OP_BOUND: set_bound(c, op, p); break;
     case PAWL_OP_SCHEDULE: put_schedule(c, op, p); break;
     case PAWL_OP_STEP: step(c, op, p); break;
+    case PAWL_OP_BATCH: put_batch(c, op, p); break;
+    case PAWL_OP_SETTLE: settle(c, op); break;
     }
 }
 
@@ -606,10 +631,13 @@ static pawl_status apply(mem_handle *h, pawl_batch *batch, pawl_arena *arena, pa
         return mem_no_memory(err);
     }
     batch->store_now_us = c.now_us;
-    m->schedules_changed = false;
+    m->schedules_changed = m->freed = m->stirred = false;
     commit(&c, preps);
+    if (m->stirred) mem_settle(m, PAWL_SETTLE_AT_ONCE, c.now_us);
     batch->unblocked = mem_places_offer(m);
     batch->schedules = m->schedules_changed;
+    batch->freed = m->freed;
+    batch->unsettled = !list_empty(&m->unsettled);
     if (receipt) mem_receipt_write(receipt, batch);
     if (c.granted) mem_node_beat(c.node, mem_boot(&h->base));
     mem_unprepare(m, preps, count);

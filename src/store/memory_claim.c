@@ -328,6 +328,7 @@ static void tell_news(mem_handle *h, int64_t node, pawl_news *news)
     news->store_now_us = mem_now(&h->base);
     news->limits_version = h->m->limits_version;
     news->schedule_due_us = mem_schedule_due(h->m);
+    news->unsettled = !list_empty(&h->m->unsettled);
     news->foreign_expiry_us = -1;
     news->lapsed_count = news->cancels_count = 0;
     int64_t boot_us = mem_boot(&h->base);

@@ -1,7 +1,7 @@
 /* What a batch needs, allocated before anything changes: copies of bodies and texts, rows from the pools, levels, the
  * minute. The operations then take what they use; the rest is freed.
  */
-#include "store/memory.h"
+#include "store/memory_family.h"
 
 static size_t text_size(const char *text) { return text ? strlen(text) + 1 : 0; }
 
@@ -154,6 +154,9 @@ static bool prepare_op(mem *m, const pawl_op *op, mem_prep *p, int64_t now_us)
     case PAWL_OP_STEP:
         if (op->u.step->reason && !(p->text = alloc_str(&m->allocator, op->u.step->reason))) return false;
         return want_operator(m, op, op->u.step->name, now_us, p);
+    case PAWL_OP_BATCH:
+        if (op->u.batch->act == PAWL_BATCH_OPEN && !(p->batch = mem_batch_new(m, op->u.batch->name))) return false;
+        return want_operator(m, op, op->u.batch->name, now_us, p);
     case PAWL_OP_QUEUE:
         return (p->queue = mem_queue_get(m, op->u.queue.queue)) && want_operator(m, op, op->u.queue.queue, now_us, p);
     default: return true;
@@ -179,6 +182,28 @@ static size_t occurrences_of(const mem *m, const pawl_batch *batch)
     return count;
 }
 
+/* Kins and edges that it may need, and rows of those who are told. */
+static size_t relatives_of(const pawl_op *op, size_t *told)
+{
+    size_t count = 0;
+    if (op->kind == PAWL_OP_SETTLE) *told += (size_t)op->u.settle.limit;
+    if (op->kind == PAWL_OP_BATCH || op->kind == PAWL_OP_RETRY) count = 1;
+    if (op->kind == PAWL_OP_INSERT && op->u.insert.family) count = (size_t)op->u.insert.family->parents_count + 1;
+    for (int i = 0; i < mem_spawns(op); i++) count += relatives_of(mem_spawn(op, i), told);
+    return count;
+}
+
+static bool reserve_families(mem *m, const pawl_batch *batch)
+{
+    const pawl_allocator *a = &m->allocator;
+    size_t count = 0, told = 0;
+    for (int i = 0; i < batch->count; i++) count += relatives_of(batch->ops[i], &told);
+    if (count == 0 && m->kins.count == 0) return true;
+    told += PAWL_SETTLE_AT_ONCE;
+    return pool_reserve(&m->kin_pool, a, count) && pool_reserve(&m->edges, a, count) &&
+           pool_reserve(&m->rows, a, 2 * ((size_t)mem_prep_count(batch) + told));
+}
+
 /* At most one new task, one key, one attempt and two rows (taken back, then cancelled) per operation. */
 static bool reserve(mem *m, int count, int64_t now_us)
 {
@@ -193,6 +218,7 @@ static bool prepare(mem *m, const pawl_batch *batch, mem_prep *preps, int64_t no
     m->latest_body = NULL; /* that of the last batch may be gone */
     m->bounding = 0;
     if (!reserve(m, mem_prep_count(batch), now_us)) return false;
+    if (!reserve_families(m, batch)) return false;
     size_t occurrences = occurrences_of(m, batch);
     if (occurrences > 0 && !pool_reserve(&m->occurrences, &m->allocator, occurrences)) return false;
     mem_prep *p = preps;
@@ -225,5 +251,6 @@ void mem_unprepare(mem *m, mem_prep *preps, int count)
         alloc_free(a, p->text);
         alloc_free(a, p->schedule);
         alloc_free(a, p->definition);
+        alloc_free(a, p->batch);
     }
 }

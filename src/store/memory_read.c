@@ -3,7 +3,7 @@
  * A list walks the tasks by id and lets go of the store's lock every LOOK_MAX tasks; it goes on from the id it had
  * reached, so it needs nothing to stand still meanwhile. Its cursor is the text of that id.
  */
-#include "store/memory.h"
+#include "store/memory_family.h"
 #include <stdlib.h>
 
 #define LOOK_MAX 1000
@@ -439,13 +439,19 @@ pawl_status memory_read(pawl_store *store, pawl_query *query, pawl_arena *arena,
 {
     if (query->kind == PAWL_QUERY_LIST) return list_tasks(store, query, arena, err);
     mem *m = mem_enter(store);
-    pawl_status status = ask(store, m, query, arena);
+    pawl_status status;
+    switch (query->kind) {
+    case PAWL_QUERY_BATCH:
+    case PAWL_QUERY_BATCHES: status = mem_batches_read(m, query, arena, err); break;
+    case PAWL_QUERY_RELATIVES: status = mem_relatives(m, query->relatives, arena, err); break;
+    default: status = ask(store, m, query, arena); break;
+    }
     mem_exit(m);
     if (status == PAWL_NO_MEMORY) return mem_no_memory(err);
     if (status == PAWL_INVALID) return err_set(err, status, "the cursor is none that a page of limits ended with");
     if (status == PAWL_NOT_FOUND && query->kind == PAWL_QUERY_SCHEDULE)
         return err_set(err, PAWL_NOT_FOUND, "there is no schedule '%s'", query->name);
-    if (status == PAWL_NOT_FOUND) {
+    if (status == PAWL_NOT_FOUND && query->kind != PAWL_QUERY_BATCH) {
         char id[PAWL_ID_TEXT];
         pawl_id_format(query->id, id);
         return err_set(err, PAWL_NOT_FOUND, "no task \"%s\" is stored: it never was, or its time of retention is over", id);

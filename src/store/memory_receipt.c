@@ -56,6 +56,7 @@ static const mem_result *recall(const mem_result *from, pawl_op *op, int64_t the
     op->out_fence = from->fence;
     op->out_run_at_us = from->run_at_us;
     op->out_until_us = op->out_epoch = 0;
+    if (op->kind == PAWL_OP_SETTLE) op->u.settle.settled = 0;
     if (op->kind == PAWL_OP_LIMIT) op->u.limit.more = op->u.limit.move > 0; /* perhaps: it costs nothing to ask again */
     if (op->kind == PAWL_OP_BOUND) op->u.bound.more = op->u.bound.move > 0;
     if (op->kind == PAWL_OP_INSERT && (op->result == PAWL_OP_DONE || op->result == PAWL_OP_REPLACED)) {
@@ -74,7 +75,7 @@ static void recall_all(const mem_receipt *r, pawl_batch *batch)
         for (int k = 0; k < mem_spawns(op); k++) from = recall(from, mem_spawn(op, k), r->store_now_us);
     }
     batch->store_now_us = r->store_now_us;
-    batch->schedules = true;
+    batch->schedules = batch->freed = batch->unsettled = true;
 }
 
 /* *done: it was applied before, and its results are answered. A node that is long forgotten may come with any number. */

@@ -3,7 +3,7 @@
  * Tasks, audit rows, logs and the operator log are looked at in the order in which they finished or were written, which is their order
  * by time unless the wall clock was set back; then some go a little later.
  */
-#include "store/memory.h"
+#include "store/memory_family.h"
 
 typedef struct sweeping {
     mem *m;
@@ -149,6 +149,7 @@ pawl_status memory_sweep(pawl_store *store, pawl_sweep *call, pawl_error *err)
     sweep_receipts(&s);
     sweep_nodes(&s);
     call->removed += mem_budget_sweep(m, s.left > 0 ? s.left : 0, s.now_us);
+    call->removed += mem_batch_sweep(m, call, s.left > 0 ? (int)s.left : 0, s.now_us);
     if (call->more) call->next_us = 0;
     call->expiring = count_expiring(m, s.now_us, call->keep_failed_us);
     mem_exit(m);

@@ -100,6 +100,7 @@ mem_task *mem_create(mem *m, pawl_id id, pawl_body *body, mem_level *level, pawl
     tree_insert(&m->all, &t->by_id);
     map_put(&m->live, &t->live, (uint64_t)id);
     mem_take_key(m, t);
+    if (m->kins.count > 0) mem_family_born(m, t);
     m->minute->dispatched++;
     return t;
 }
@@ -261,6 +262,7 @@ void mem_arrive(mem *m, mem_task *t, task_why why, const mem_note *note)
     if (to == PAWL_PENDING) wait_again(m, t);
     if (!mem_live(t)) end(m, t, note->now_us);
     if (!mem_live(t) && m->open.count > 0) mem_schedule_ended(m, t, note->now_us);
+    if (!mem_live(t) && m->kins.count > 0) mem_family_ended(m, t);
     mem_place(m, t);
 }
 
@@ -285,6 +287,21 @@ void mem_take_back(mem *m, mem_task *t, const mem_note *note)
     taken.detail = "taken back";
     t->fence++;
     mem_move(m, t, TASK_AGAIN, &taken);
+}
+
+bool mem_cancel(mem *m, mem_task *t, const mem_note *note)
+{
+    if (t->state == PAWL_LEASED && !t->not_started) {
+        mem_ask_cancel(t);
+        return true;
+    }
+    if (t->state == PAWL_LEASED) t->fence++;
+    mem_slot_give_back(m, t, note->now_us);
+    alloc_free(&m->allocator, t->progress_text);
+    t->progress_text = NULL;
+    t->progress = -1;
+    mem_move(m, t, TASK_CANCEL, note);
+    return false;
 }
 
 static void add_log(mem *m, mem_task *t, mem_log *log, int64_t now_us)
@@ -334,6 +351,7 @@ void mem_record_run(mem *m, mem_task *t, const pawl_execution *run, mem_ending *
 }
 
 mem_ending mem_poisoned = {.reason = "rescued_too_often"};
+mem_ending mem_orphans[2] = {{.reason = "parent_failed"}, {.reason = "parent_cancelled"}};
 
 /* ---- forgetting -------------------------------------------------------------------------------------------------- */
 
@@ -370,6 +388,7 @@ static void forget_attempt(mem *m, mem_task *t)
 
 void mem_forget(mem *m, mem_task *t)
 {
+    if (m->kins.count > 0) mem_family_forget(m, t);
     mem_unplace(m, t);
     tree_remove(&m->all, &t->by_id);
     while (t->rows) mem_forget_row(m, t->rows->next);
@@ -381,7 +400,7 @@ void mem_forget(mem *m, mem_task *t)
     }
     mem_set_node(m, t, NULL);
     body_free(&m->moves, &m->allocator, t->body);
-    if (t->ending != &mem_poisoned) alloc_free(&m->allocator, t->ending);
+    if (!mem_ending_lent(t->ending)) alloc_free(&m->allocator, t->ending);
     alloc_free(&m->allocator, t->resolution);
     alloc_free(&m->allocator, t->progress_text);
     pool_put(&m->tasks, t);

@@ -152,6 +152,7 @@ void store_wrap(pawl_store_type *type, const pawl_store_type *inner)
     type->limits = inner->limits;
     type->places = inner->places;
     type->schedules = inner->schedules;
+    type->families = inner->families;
     type->lanes = inner->lanes;
     type->open = inner->open;
     type->schema = inner->schema;

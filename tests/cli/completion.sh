@@ -28,8 +28,8 @@ offers() {
 }
 
 is "commands" "$(offers pawl en)" "enqueue"
-like "all commands" "$(offers pawl '')" "^enqueue tasks queues limits schedules dead work serve tokens config stats nodes log doctor cron backup move export import migrate bench completion version help$"
-is "the second word" "$(offers pawl tasks '')" "list show why wait cancel retry"
+like "all commands" "$(offers pawl '')" "^enqueue tasks batches queues limits schedules dead work serve tokens config stats nodes log doctor cron backup move export import migrate bench completion version help$"
+is "the second word" "$(offers pawl tasks '')" "list show why wait cancel retry tree"
 is "migrate" "$(offers pawl migrate '')" "status up sql"
 is "options" "$(offers pawl migrate up --)" "--dry-run --store --server --token-file --json --no-color --help"
 is "options of a command only" "$(offers pawl stats --w)" "--window"

@@ -188,6 +188,55 @@ static void a_question_that_finds_no_room(world *w)
     }
 }
 
+typedef struct family_arg {
+    pawl_op *ops[4];
+    pawl_batch batch;
+    pawl_id waits;
+} family_arg;
+
+static bool apply_family(world *w, void *arg)
+{
+    family_arg *b = arg;
+    bool failed = out_of_memory(w, try_apply(w, w->a, &b->batch));
+    if (!failed) return true;
+    w->fail_at = 0;
+    assert_state(w, b->ops[0]->id, PAWL_LEASED);
+    assert_state(w, b->waits, PAWL_WAITING);
+    assert_int_equal(count_tasks(w, (pawl_filter){0}), 2);
+    return false;
+}
+
+static pawl_op *op_child(world *w, pawl_kin parent, pawl_kin batch)
+{
+    pawl_op *op = op_insert(w, (spec){0});
+    pawl_family *f = keep(w, sizeof *f);
+    pawl_kin *kin = keep(w, sizeof *kin);
+    *kin = parent;
+    *f = (pawl_family){.parents = kin, .parents_count = parent.id || parent.op, .batch = batch};
+    op->u.insert.family = f;
+    return op;
+}
+
+static void a_family_is_whole(world *w)
+{
+    int64_t n = join(w, w->a);
+    pawl_id parent = insert(w, w->a, n, (spec){.ask_lease = true});
+    pawl_op *first = op_child(w, (pawl_kin){.id = parent}, (pawl_kin){0}), *open = keep(w, sizeof *open);
+    pawl_batch_put *put = keep(w, sizeof *put);
+    assert_int_equal(apply(w, w->a, n, first), PAWL_OP_DONE);
+    *put = (pawl_batch_put){.act = PAWL_BATCH_OPEN, .name = "b"};
+    *open = (pawl_op){.kind = PAWL_OP_BATCH, .id = new_id(w), .audit = PAWL_AUDIT_FULL, .u.batch = put};
+    family_arg b = {.waits = first->out_id, .ops = {op_finish(w, parent, 1, PAWL_SUCCEEDED), open}};
+    b.ops[2] = op_child(w, (pawl_kin){.id = b.waits}, (pawl_kin){.op = open});
+    b.ops[3] = op_child(w, (pawl_kin){.op = open}, (pawl_kin){0});
+    b.batch = (pawl_batch){.node = n, .number = number_of(w, n) + 1, .ops = b.ops, .count = 4};
+    until_it_works(w, apply_family, &b);
+    for (int i = 0; i < 4; i++) assert_int_equal(b.ops[i]->result, PAWL_OP_DONE);
+    assert_state(w, b.waits, PAWL_PENDING);
+    assert_state(w, b.ops[2]->out_id, PAWL_WAITING);
+    assert_state(w, b.ops[3]->out_id, PAWL_WAITING);
+}
+
 CASES(memory_cases){
     {"out of memory: a batch is whole", a_batch_is_whole},
     {"out of memory: a claim is whole", a_claim_is_whole},
@@ -196,5 +245,6 @@ CASES(memory_cases){
     {"out of memory: opening leaves nothing behind", opening_leaves_nothing_behind},
     {"out of memory: creating leaves nothing behind", creating_leaves_nothing_behind},
     {"out of memory: a question that finds no room", a_question_that_finds_no_room},
+    {"parent: a batch is whole when memory runs out", a_family_is_whole},
     {NULL, NULL},
 };

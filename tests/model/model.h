@@ -35,7 +35,8 @@
 #define STEP_TABLE(X)                                                                                                     \
     /* operations of a batch */                                                                                           \
     X(INSERT, "insert", 26) X(START, "start", 6) X(FINISH, "finish", 10) X(RELEASE, "release", 9)                           \
-    X(PROGRESS, "progress", 2) X(CANCEL, "cancel", 6) X(RETRY, "retry", 4) X(ACK, "ack", 2) X(QUEUE, "queue", 3)            \
+    X(PROGRESS, "progress", 2) X(CANCEL, "cancel", 6) X(RETRY, "retry", 4) X(ACK, "ack", 2) \
+    X(BATCH, "batch", 4) X(SETTLE, "settle", 2) X(QUEUE, "queue", 3)            \
     /* other calls */                                                                                                     \
     X(RESEND, "resend", 3) X(CLAIM, "claim", 18) X(RENEW, "renew", 3) X(HELD, "held", 2) X(RESCUE, "rescue", 9)             \
     X(REGISTER, "register", 4) X(LEAVE, "leave", 1) X(CRASH, "crash", 2) X(IDS, "ids", 3)                                   \
@@ -89,6 +90,7 @@ const char *broken_name(int defect);
 typedef struct model_task {
     pawl_id id[SIDES];
     int key, tenant; /* key -1: none */
+    bool batch;      /* it is a batch of tasks */
 } model_task;
 
 typedef struct model_lease {

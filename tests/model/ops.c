@@ -104,6 +104,68 @@ static void add(building *b, int side, pawl_op op, int task)
     batch->count++;
 }
 
+/* ---- families ---------------------------------------------------------------------------------------------------- */
+
+static bool families(const world *w) { return w->stores[SUBJECT][0]->type->families && w->stores[REFERENCE][0]->type->families; }
+
+/* One of the last tasks or batches; 0: none. */
+static pawl_id some_kin(const world *w, uint32_t r, int side, bool batch)
+{
+    for (int i = w->tasks_count - 1 - (int)(r % 12); i >= 0; i--)
+        if (w->tasks[i].batch == batch && w->tasks[i].id[REFERENCE]) return w->tasks[i].id[side];
+    return 0;
+}
+
+static void give_family(world *w, const uint32_t r[NUMBERS], int side, pawl_op *op)
+{
+    bool child = r[5] % 3 == 1, member = r[5] % 5 == 1;
+    if (!families(w) || (!child && !member)) return;
+    pawl_family *f = hold(w, sizeof *f);
+    pawl_kin *kin = hold(w, 2 * sizeof *kin);
+    f->parents = kin;
+    f->if_failed = (pawl_if_failed)(r[4] % 3);
+    if (member) f->batch.id = some_kin(w, r[3], side, true);
+    for (int i = 0; child && i < 2; i++) {
+        pawl_id id = some_kin(w, r[3] / (i ? 7 : 1), side, r[2] % 6 == (uint32_t)i);
+        if (id && id != op->id && (f->parents_count == 0 || kin[0].id != id)) kin[f->parents_count++].id = id;
+    }
+    if (f->parents_count || f->batch.id) op->u.insert.family = f;
+}
+
+static void add_batch(building *b, const step *s)
+{
+    world *w = b->w;
+    int act = s->r[0] % 4 < 2 ? PAWL_BATCH_OPEN : s->r[0] % 4 == 2 ? PAWL_BATCH_CLOSE : PAWL_BATCH_CANCEL, task = -1;
+    if (!families(w)) return;
+    for (int i = w->tasks_count - 1; act != PAWL_BATCH_OPEN && i >= 0 && task < 0; i--)
+        if (w->tasks[i].batch && w->tasks[i].id[REFERENCE] && (s->r[1] + (uint32_t)i) % 3) task = i;
+    if (act != PAWL_BATCH_OPEN && (task < 0 || !use_task(b, task))) return;
+    if (act == PAWL_BATCH_OPEN) {
+        task = born(b, -1, 0, s->r[2] % 7 ? ++w->next_id : 0);
+        w->tasks[task].batch = true;
+    }
+    char *name = hold(w, 16);
+    snprintf(name, 16, "b%u", s->r[3] % 50);
+    for (int side = 0; side < SIDES; side++) {
+        pawl_batch_put *put = hold(w, sizeof *put);
+        *put = (pawl_batch_put){.act = (pawl_batch_act)act, .name = act == PAWL_BATCH_OPEN ? name : NULL};
+        if (act == PAWL_BATCH_OPEN && s->r[4] % 3 == 0) put->within = some_kin(w, 1 + s->r[5], side, true);
+        pawl_op op = {.kind = PAWL_OP_BATCH, .id = w->tasks[task].id[side], .audit = PAWL_AUDIT_FULL, .by = "ann"};
+        op.u.batch = put;
+        add(b, side, op, task);
+    }
+}
+
+static void add_settle(building *b, const step *s)
+{
+    if (!families(b->w)) return;
+    for (int side = 0; side < SIDES; side++) {
+        pawl_op op = {.kind = PAWL_OP_SETTLE, .audit = PAWL_AUDIT_FULL};
+        op.u.settle.limit = 1 + (int)(s->r[0] % 20);
+        add(b, side, op, -1);
+    }
+}
+
 static void add_insert(building *b, const step *s)
 {
     world *w = b->w;
@@ -115,13 +177,17 @@ static void add_insert(building *b, const step *s)
         p.may_exist = s->r[4] % 4 != 0;
         p.depth_limit = 0;
         p.group = 0;
-        if (!w->tasks[p.task].id[REFERENCE] || !use_task(b, p.task)) return;
+        if (!w->tasks[p.task].id[REFERENCE] || w->tasks[p.task].batch || !use_task(b, p.task)) return;
         if (w->tasks[p.task].key != p.key || w->tasks[p.task].tenant != p.tenant) p.key = -1;
     } else {
         if (!use_key(b, p.key, p.tenant)) return;
         p.task = born(b, p.key, p.tenant, p.draw ? 0 : ++w->next_id);
     }
-    for (int side = 0; side < SIDES; side++) add(b, side, make_insert(w, &p, side), p.task);
+    for (int side = 0; side < SIDES; side++) {
+        pawl_op op = make_insert(w, &p, side);
+        give_family(w, s->r, side, &op);
+        add(b, side, op, p.task);
+    }
 }
 
 /* One of the last leases, sometimes with a fence that is not its own. */
@@ -177,6 +243,8 @@ static void add_spawns(building *b, const step *s)
             pawl_op *op = &batch->ops[at];
             int n = op->u.finish.spawns_count++;
             batch->spawns[at][n] = make_insert(w, &p, side);
+            give_family(w, (const uint32_t[NUMBERS]){r[0], r[1], r[2], r[3], r[4], s->r[1] % 60 == 0 ? 1 : 0}, side,
+                        &batch->spawns[at][n]);
             batch->spawned[at][n] = p.task;
             op->u.finish.spawns = batch->spawns[at];
         }
@@ -250,6 +318,8 @@ static void add_step(building *b, const step *s)
 {
     if (s->kind == STEP_INSERT) add_insert(b, s);
     else if (s->kind == STEP_QUEUE) add_queue(b, s);
+    else if (s->kind == STEP_BATCH) add_batch(b, s);
+    else if (s->kind == STEP_SETTLE) add_settle(b, s);
     else if (s->kind == STEP_CANCEL || s->kind == STEP_RETRY || s->kind == STEP_ACK) add_asked(b, s);
     else add_holder(b, s);
 }
@@ -260,7 +330,9 @@ static bool created(const pawl_op *op) { return op->result == PAWL_OP_DONE || op
 
 static void learn(world *w, int side, const pawl_op *op, int task)
 {
-    if ((op->kind == PAWL_OP_INSERT || op->kind == PAWL_OP_RETRY) && created(op)) w->tasks[task].id[side] = op->out_id;
+    bool makes = op->kind == PAWL_OP_INSERT || op->kind == PAWL_OP_RETRY ||
+                 (op->kind == PAWL_OP_BATCH && op->u.batch->act == PAWL_BATCH_OPEN);
+    if (makes && created(op)) w->tasks[task].id[side] = op->out_id;
 }
 
 static void send(world *w, int side, int slot)

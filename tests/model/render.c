@@ -244,10 +244,42 @@ static void render_nodes(world *w, int side)
     }
 }
 
+static void render_relatives(world *w, int side, pawl_id of, pawl_relation relation)
+{
+    pawl_relatives_query f = {.of = of, .relation = relation, .limit = 50};
+    pawl_query query = {.kind = PAWL_QUERY_RELATIVES, .relatives = &f};
+    if (!ask(w, side, &query) || f.count == 0) return;
+    say(w, side, "relatives %d of %s:", (int)relation, task_name(w, side, of));
+    for (int i = 0; i < f.count; i++) {
+        const pawl_relative *r = &f.relatives[i];
+        say(w, side, " %s%s %s%s%s %.*s", r->batch ? "batch " : "", task_name(w, side, r->id), pawl_state_name(r->state),
+            r->waits ? " waits" : "", r->held ? " held" : "", (int)r->result.len, r->result.len ? r->result.data : "");
+    }
+    say(w, side, "\n");
+}
+
+static void render_families(world *w, int side)
+{
+    pawl_batch_filter f = {.limit = 100};
+    pawl_query query = {.kind = PAWL_QUERY_BATCHES, .batch_filter = &f};
+    if (!w->stores[SUBJECT][0]->type->families || !ask(w, side, &query)) return;
+    for (int i = 0; i < query.batches_count; i++) {
+        const pawl_batch_info *b = &query.batches[i];
+        say(w, side, "batch %s %s %s within %s%s: %lld %lld %lld %lld", b->name, task_name(w, side, b->id),
+            pawl_state_name(b->state), task_name(w, side, b->within), b->cancel_asked ? " cancel asked" : "",
+            (long long)b->unfinished, (long long)b->succeeded, (long long)b->failed, (long long)b->cancelled);
+        render_time(w, side, "ended", b->ended_us);
+    }
+    for (int i = 0; i < w->tasks_count; i++)
+        for (int relation = PAWL_PARENTS; relation <= PAWL_BATCH_OF && w->tasks[i].id[side]; relation++)
+            render_relatives(w, side, w->tasks[i].id[side], (pawl_relation)relation);
+}
+
 void render_everything(world *w, int side)
 {
     for (int i = 0; i < w->tasks_count; i++)
-        if (w->tasks[i].id[side]) render_task(w, side, w->tasks[i].id[side]);
+        if (w->tasks[i].id[side] && !w->tasks[i].batch) render_task(w, side, w->tasks[i].id[side]);
+    render_families(w, side);
     render_page(w, side, &(pawl_filter){.limit = 7});
     render_stats(w, side);
     render_nodes(w, side);

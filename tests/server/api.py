@@ -46,7 +46,7 @@ class Document:
             return f"{at} is {value!r}, not {kinds}"
         if "pattern" in schema and isinstance(value, str) and not re.match(schema["pattern"], value):
             return f"{at} does not match: {value!r}"
-        if isinstance(value, list):
+        if isinstance(value, list) and "items" in schema:
             return next(filter(None, (self.wrong(schema["items"], item, f"{at}[{i}]") for i, item in enumerate(value))), None)
         if isinstance(value, dict) and "properties" in schema:
             return self.wrong_object(schema, value, at)
@@ -228,6 +228,100 @@ def dashboard():
     document.used.add(("post", "/v1/session"))  # a login that works is in auth.py
 
 
+def schedules():
+    definition = {"cron": "0 9 * * MON-FRI", "zone": "Europe/Berlin", "type": "report", "missed": "once", "overlap": "queue",
+                  "not_weekdays": ["MON"], "not_dates": ["2026-12-24/2027-01-01"], "not_times": ["22:00-06:00"], "variance_us": 5000000,
+                  "queue": "reports", "rate_key": "acme", "priority": 3, "max_attempts": 2, "timeout_us": 9000000, "audit": "minimal"}
+    put = call("PUT", "/v1/schedules/nightly%2Freport", {**definition, "payload": {"to": "ann"}}, 200).json
+    checks.equal("put", (put["name"], put["outcome"], put["words"] != "", put["next_at"] is not None), ("nightly/report", "created", True, True))
+    shown = call("GET", "/v1/schedules/nightly%2Freport?upcoming=3", wanted=200).json
+    checks.equal("as it was sent", (shown["definition"], shown["payload"], len(shown["upcoming"]), shown["status"]), (definition, {"to": "ann"}, 3, "enabled"))
+    again = call("PUT", "/v1/schedules/nightly%2Freport", {**shown["definition"], "payload": shown["payload"]}, 200).json
+    checks.equal("sent again", again["outcome"], "unchanged")
+    plan = {"times": ["09:30", "17:00:15"], "weekdays": ["MON", "FRI"], "months": [1, 12], "nth": -1}
+    call("PUT", "/v1/schedules/plan", {"type": "a", "plan": plan, "disabled": True}, 200)
+    shown = call("GET", "/v1/schedules/plan", wanted=200).json
+    checks.equal("a plan", (shown["definition"]["plan"], shown["status"]), (plan, "disabled"))
+    for text in ("30s", "15m", "2h", "1d", "2w", "1mo", "1y"):
+        call("PUT", "/v1/schedules/tick", {"type": "a", "every": text}, 200)
+        checks.equal("an interval", call("GET", "/v1/schedules/tick").json["definition"]["every"], text)
+    call("PUT", "/v1/schedules/tick?how=add", {"type": "a", "every": "1d"}, 409)
+    call("PUT", "/v1/schedules/none?how=edit", {"type": "a", "every": "1d"}, 404)
+    checks.equal("kept", call("PUT", "/v1/schedules/tick?how=keep", {"type": "b", "every": "1d"}, 200).json["outcome"], "unchanged")
+    seen, cursor = [], ""
+    while cursor is not None:
+        page = call("GET", f"/v1/schedules?limit=2{cursor and '&cursor=' + cursor.replace('/', '%2F')}", wanted=200).json
+        seen, cursor = seen + [s["name"] for s in page["schedules"]], page["next"]
+    checks.equal("by name", seen, ["nightly/report", "plan", "tick"])
+    checks.equal("off", [s["name"] for s in call("GET", "/v1/schedules?off=true").json["schedules"]], ["plan"])
+    call("POST", "/v1/schedules/plan/enable", wanted=200)
+    call("POST", "/v1/schedules/tick/disable", wanted=200)
+    checks.equal("switched", [s["name"] for s in call("GET", "/v1/schedules?off=true").json["schedules"]], ["tick"])
+    made = call("POST", "/v1/schedules/tick/run", {"payload": [1]}, 201).json["id"]
+    task = call("GET", f"/v1/tasks/{made}").json
+    checks.equal("its task", (task["schedule"], task["payload"], task["queue"]), ("tick", [1], "recurring"))
+    checks.equal("its history", [(o["task"], o["state"], o["why"]) for o in call("GET", "/v1/schedules/tick").json["occurrences"]], [(made, "open", "by hand")])
+    refused("one at a time", 409, "tick", "POST", "/v1/schedules/tick/run")
+    times = call("POST", "/v1/schedules/preview?count=2&from=2030-11-15T00:00:00Z", {"cron": "0 12 * * *"}, 200).json["times"]
+    checks.equal("a preview", times, ["2030-11-15T12:00:00.000000Z", "2030-11-16T12:00:00.000000Z"])
+    call("DELETE", "/v1/schedules/tick", wanted=200)
+    for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/run"), ("POST", "/enable"), ("POST", "/disable")):
+        refused("gone", 404, "tick", method, f"/v1/schedules/tick{path}")
+    checks.that("in the operator log", ("local", "nightly/report") in [(act["who"], act["detail"]) for act in call("GET", "/v1/acts").json["acts"]])
+    for body in ({}, {"type": "a", "cron": "61 * * * *"}, {"type": "a", "every": "5"}, {"type": "a", "every": "0s"}, {"type": "a", "every": 5},
+                 {"type": "a", "cron": "* * * * *", "every": "1d"}, {"type": "a", "every": "1d", "missed": "maybe"}, {"type": "a", "every": "1d", "zone": "Moon"},
+                 {"type": "a", "plan": {"times": ["25:00"]}}, {"type": "a", "plan": {"weekdays": ["DAY"]}}, {"type": "a", "plan": {"months": [13]}},
+                 {"type": "a", "plan": []}, {"type": "a", "plan": {"odd": 1}}, {"type": "a", "every": "1d", "not_dates": ["never"]},
+                 {"type": "a", "every": "1d", "not_dates": ["2026-01-01"] * 65}, {"type": "a", "after": "nobody"}, {"type": "a", "every": "1d", "not_times": 7}):
+        call("PUT", "/v1/schedules/bad", body, 422)
+    call("PUT", "/v1/schedules/bad?how=odd", {"type": "a", "every": "1d"}, 422)
+
+
+def concurrency():
+    call("PUT", "/v1/concurrency/report", {"most": 4}, 200)
+    call("PUT", "/v1/concurrency/imports?scope=queue", {"most": 10}, 200)
+    call("PUT", "/v1/concurrency/sync?scope=key", {"most": 1, "ordered": True}, 200)
+    call("PUT", "/v1/concurrency/imports?scope=tenants", {"most": 1}, 200)
+    call("PUT", "/v1/concurrency/imports?scope=tenants&key=acme", {"most": 3}, 200)
+    rows = call("GET", "/v1/concurrency", wanted=200).json["concurrency"]
+    shown = [(row["scope"], row["name"], row.get("key"), row.get("most", row.get("weight")), row["ordered"]) for row in rows]
+    checks.equal("limits", shown, [("queue", "imports", None, 10, False), ("type", "report", None, 4, False), ("key", "sync", None, 1, True),
+                                   ("tenants", "imports", None, 1, False), ("tenants", "imports", "acme", 3, False)])
+    checks.equal("of a kind", len(call("GET", "/v1/concurrency?scope=tenants").json["concurrency"]), 2)
+    call("DELETE", "/v1/concurrency/report?scope=type", wanted=200)
+    checks.equal("taken away", call("GET", "/v1/concurrency?name=report").json["concurrency"], [])
+    for query, body in (("", {}), ("", {"most": -1}), ("", {"most": 70000}), ("?scope=odd", {"most": 1}), ("", {"most": 1, "ordered": True}), ("?scope=queue&key=a", {"most": 1})):
+        call("PUT", f"/v1/concurrency/report{query}", body, 422)
+
+
+def batches():
+    opened = call("POST", "/v1/batches", {"name": "import 42", "on_finished": {"type": "report", "queue": "fam"}}, 201).json
+    checks.equal("open", (opened["state"], opened["total"]), ("open", 0))
+    refused("the name is taken", 409, "import 42", "POST", "/v1/batches", {"name": "import 42"})
+    first = call("POST", "/v1/tasks", {"type": "row", "queue": "fam", "batch": opened["id"]}, 201).json["id"]
+    child = call("POST", "/v1/tasks", {"type": "sum", "queue": "fam", "parents": [first, opened["id"]], "if_failed": "hold"}, 201).json["id"]
+    checks.equal("it waits", call("GET", f"/v1/tasks/{child}").json["state"], "waiting")
+    checks.equal("closed", call("POST", "/v1/batches/import%2042/close", wanted=200).json, {"done": "closed"})
+    refused("twice", 409, "clos", "POST", f"/v1/batches/{opened['id']}/close")
+    checks.equal("counts", call("GET", "/v1/batches/import%2042", wanted=200).json["unfinished"], 1)
+    checks.equal("listed", [b["name"] for b in call("GET", "/v1/batches?unfinished=true&limit=10", wanted=200).json["batches"]], ["import 42"])
+    tree = call("GET", f"/v1/tasks/{opened['id']}/tree?depth=2", wanted=200).json
+    checks.equal("a tree", ([m["id"] for m in tree["members"]], child in [c["id"] for c in tree["children"]]), ([first], True))
+    up = call("GET", f"/v1/tasks/{child}/tree?parents=true", wanted=200).json
+    checks.equal("upwards", sorted(p["id"] for p in up["parents"]), sorted([first, opened["id"]]))
+    page = call("GET", f"/v1/tasks/{child}/relatives?limit=1", wanted=200).json
+    rest = call("GET", f"/v1/tasks/{child}/relatives?after={page['next']}", wanted=200).json
+    checks.equal("by pages", sorted(r["id"] for r in page["relatives"] + rest["relatives"]), sorted([first, opened["id"]]))
+    checks.equal("its batch", [r["id"] for r in call("GET", f"/v1/tasks/{first}/relatives?relation=batch").json["relatives"]], [opened["id"]])
+    refused("no such parent", 404, "0000000000001", "POST", "/v1/tasks", {"type": "a", "parents": ["0000000000001"]})
+    for body in ({"parents": "x"}, {"parents": ["x"]}, {"if_failed": "maybe"}, {"batch": 7}):
+        call("POST", "/v1/tasks", {"type": "a", **body}, 422)
+    call("POST", "/v1/batches", {"on_finished": {"tpye": "a"}}, 422)
+    call("GET", f"/v1/tasks/{child}/tree?depth=0", wanted=422)
+    call("GET", "/v1/batches/nothing", wanted=404)
+    checks.equal("cancelled", call("POST", "/v1/batches/import%2042/cancel", wanted=200).json, {"done": "cancelled"})
+
+
 def dead():
     for i in range(4):
         served.pawl("enqueue", "--store", "sqlite:pawl.db", "--type", "bad", "--queue", "bad", "--max-attempts", "1", folder=server.folder)
@@ -331,6 +425,9 @@ def documents():
     made = subprocess.run([sys.executable, f"{root}/scripts/api.py", served.PAWL], capture_output=True, text=True, check=True).stdout
     with open(f"{root}/docs/api.md", encoding="utf-8") as file:
         checks.that("docs/api.md is what scripts/api.py makes", file.read() == made)
+    made = subprocess.run([sys.executable, f"{root}/scripts/api_types.py", served.PAWL], capture_output=True, text=True, check=True).stdout
+    with open(f"{root}/web/src/api.d.ts", encoding="utf-8") as file:
+        checks.that("web/src/api.d.ts is what scripts/api_types.py makes", file.read() == made)
     overview = served.pawl("--help")
     for methods in document.document["paths"].values():
         for operation in methods.values():
@@ -344,7 +441,7 @@ def main():
     global server, document
     with served.Server() as server:
         document = Document(server.get("/v1/openapi.json").json)
-        for part in (tasks, lists, bulk, idempotency, store, dashboard, dead, bad_input, together, metrics, documents):
+        for part in (tasks, lists, bulk, idempotency, store, dashboard, schedules, concurrency, batches, dead, bad_input, together, metrics, documents):
             part()
     return checks.end()
 

@@ -45,9 +45,10 @@ typedef struct mtask {
     int missed;      /* slots in a row, since no fault is left */
     int64_t lost_us; /* a slot that it had and lost; and of which gate */
     int lost_gate;
-    int64_t beyond_fence; /* the lease under which it was told that it has no slot in time */
-    int64_t lined;        /* when it joined the line of its key; 0: there was none */
-    bool holds;           /* it was leased in order, and has not ended */
+    const pawl_family *family; /* NULL: none */
+    int64_t beyond_fence;      /* the lease under which it was told that it has no slot in time */
+    int64_t lined;             /* when it joined the line of its key; 0: there was none */
+    bool holds;                /* it was leased in order, and has not ended */
 } mtask;
 
 typedef struct mlimit {
@@ -145,6 +146,10 @@ void judge_touched(judge *j, mtask *t);
 int64_t judge_held(const judge *j, int64_t node);
 void judge_applied(judge *j, wire *w, pawl_batch *b);
 void judge_refused(judge *j, wire *w);
+
+/* judge_family.c */
+void judge_family_stored(judge *j, mtask *t, const pawl_op *op);
+void judge_families(judge *j, const pawl_batch *b);
 
 /* judge_rate.c */
 void judge_limit_put(judge *j, const pawl_op *op, const wire *w);

@@ -42,8 +42,9 @@ static void stored(judge *j, pawl_op *op, int number, mnode *n, const wire *w, i
     mtask *t = judge_add_task(j, op->out_id, number);
     t->queue = queue_index(op->u.insert.body->queue);
     t->run_at_us = op->out_run_at_us;
-    judge_place_stored(j, t);
     judge_touched(j, t);
+    judge_family_stored(j, t, op);
+    judge_place_stored(j, t);
     NOTE(s, NULL, "stored %t: ask %d, queue %d, key %d, fence %d, due in %u", t->id, number, t->queue, t->key, op->out_fence,
          t->run_at_us - now_us);
     if (s->plan.limits) judge_right_stored(j, t, op, w, due(op, now_us));
@@ -286,6 +287,8 @@ static void operation_applied(judge *j, pawl_op *op, mnode *n, const wire *w, in
         insert_applied(j, op, n, w, now_us);
     } else if (op->kind <= PAWL_OP_PROGRESS || op->kind == PAWL_OP_RESERVE) {
         by_fence(j, op, w, now_us);
+    } else if (op->kind == PAWL_OP_SETTLE) {
+        NOTE(s, NULL, "settled %d", op->u.settle.settled);
     } else if (op->kind == PAWL_OP_LIMIT && op->u.limit.initial) {
         judge_limit_put(j, op, w);
     } else if (op->kind == PAWL_OP_BOUND && op->u.bound.initial) {
@@ -364,6 +367,7 @@ void judge_applied(judge *j, wire *w, pawl_batch *b)
     j->mixed = false;
     for (int i = 0; i < b->count; i++) j->mixed |= b->ops[i]->kind == PAWL_OP_LIMIT && b->count > 1;
     for (int i = 0; i < b->count; i++) operation_applied(j, b->ops[i], n, w, b->store_now_us);
+    judge_families(j, b);
 }
 
 /* The store would not do it. Right only for a copy that came too late. */

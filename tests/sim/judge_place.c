@@ -51,7 +51,7 @@ void judge_place_stored(judge *j, mtask *t)
 {
     if (!j->sim->plan.places) return;
     const mbound *b = has_key(j->sim, t) ? bound_of(j, scope_of_task(j->sim, t, PAWL_SCOPE_KEYS)) : NULL;
-    t->lined = b && b->ordered ? ++j->lined : 0;
+    t->lined = b && b->ordered && t->state != PAWL_WAITING ? ++j->lined : 0; /* who waited for parents lines up at a claim */
     t->holds = false;
 }
 

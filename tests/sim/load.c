@@ -46,6 +46,7 @@ static int new_item(sim *s)
     if (chance(s, s->plan.timeouts)) i->timeout_us = between(s, 5 * PAWL_MILLISECOND, s->plan.lease_us);
     limits_item(s, i);
     places_item(s, i);
+    families_item(s, i);
     return s->items_count++;
 }
 
@@ -105,6 +106,7 @@ static void fill_op(sim_node *n, pawl_op *op, int number)
             op->u.insert.delay_us = 0;
         }
         op->u.insert.may_exist = a->id != 0;
+        op->u.insert.family = families_of(s, &s->items[a->item]);
         return;
     }
     by = sim_alloc(s, 24);

@@ -91,6 +91,7 @@ typedef struct plan {
     int timeouts;  /* of 1000 tasks */
     int no_memory; /* of 1000 allocations of a core, how many fail */
     /* Rate limits: */
+    bool families;      /* some tasks have parents */
     bool limits, local; /* there are any; each node keeps its own */
     int hot_type;       /* of half the tasks, and limited */
     int rate_keys;      /* in use */
@@ -159,6 +160,9 @@ typedef struct item {
     bool poison, spawned;
     int tries, snoozes;
     pawl_id id; /* stored as; 0: not that we know */
+    pawl_id parents[2];
+    int parents_count;
+    pawl_if_failed if_failed;
 } item;
 
 typedef struct sim_request {
@@ -340,6 +344,9 @@ ask places_ask(sim *s);
 void places_fill(pawl_op *op, const ask *a);
 
 /* limits.c */
+void families_plan(const sim *s, plan *p); /* judge_family.c */
+void families_item(sim *s, item *i);
+const pawl_family *families_of(sim *s, const item *i);
 void limits_plan(sim *s, plan *p);
 void limits_item(sim *s, item *i);
 void limits_handler(sim_node *n, int type, core_handler_config *config); /* type -1: "*" */

@@ -185,6 +185,9 @@ static void return_call(core_call *from, core_call *to)
         to->u.batch.store_now_us = from->u.batch.store_now_us;
         to->u.batch.node_dead = from->u.batch.node_dead;
         to->u.batch.unblocked = from->u.batch.unblocked;
+        to->u.batch.schedules = from->u.batch.schedules;
+        to->u.batch.freed = from->u.batch.freed;
+        to->u.batch.unsettled = from->u.batch.unsettled;
         break;
     case CORE_CLAIM: return_claim(&from->u.claim, &to->u.claim); break;
     case CORE_RENEW: to->u.renewal = from->u.renewal; break;

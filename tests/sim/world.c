@@ -364,6 +364,7 @@ static void plan_seed(sim *s)
     plan_theme(s, p);
     limits_plan(s, p);
     places_plan(s, p);
+    families_plan(s, p);
     NOTE(s, NULL, "plan: %d nodes, lease %u, latency %u, chaos %u, %d asks, %d lanes", p->nodes, p->lease_us, p->latency_us,
          p->chaos_us, p->asks, p->lanes);
     NOTE(s, NULL, "of 1000 calls: before %d after %d nothing %d lost %d late %d slow %d killed %d", p->before, p->after,

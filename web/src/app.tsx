@@ -1,6 +1,6 @@
 // The frame around all pages: navigation, search, state of the connection, keys.
 import { useEffect, useState } from "preact/hooks";
-import { can, logout, Problem, session, whoAmI, wholeStore } from "./api";
+import { can, logout, Problem, session, whoAmI, wholeStore } from "./client";
 import { liveState, togglePause } from "./live";
 import { Login } from "./login";
 import { keys, showKeys } from "./keys";

@@ -1,9 +1,9 @@
 // One action on many tasks: what was selected, or all that match a filter. Ids are gathered first, so that the question can say how many
 // there are; then they go to the server in portions, each with an answer for every task.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { get, post, Problem, type Query } from "./api";
+import { get, post, Problem, type Query } from "./client";
 import { number, plural } from "./format";
-import type { ItemResult, Results, TaskPage } from "./types";
+import type { Result, Results, Page } from "./api";
 import { Bar, Button, Id } from "./ui/basic";
 import { close, Dialog, show } from "./ui/dialog";
 
@@ -45,7 +45,7 @@ async function gather(list: string, filter: Query, action: Action, signal: Abort
     const ids: string[] = [];
     let cursor: string | null = null;
     do {
-        const page: TaskPage = await get<TaskPage>(list, { ...filter, limit: PAGE, cursor }, signal);
+        const page: Page = await get<Page>(list, { ...filter, limit: PAGE, cursor }, signal);
         for (const task of page.tasks) if (!action.states || action.states.includes(task.state)) ids.push(task.id);
         found([...ids]);
         cursor = page.next;
@@ -59,7 +59,7 @@ function Work(props: { action: Action; ids?: string[]; list?: string; filter?: Q
     const [ids, setIds] = useState<string[]>(props.ids ?? []);
     const [whole, setWhole] = useState(true);
     const [note, setNote] = useState("");
-    const [results, setResults] = useState<ItemResult[]>([]);
+    const [results, setResults] = useState<Result[]>([]);
     const [problem, setProblem] = useState("");
     const control = useRef(new AbortController());
 
@@ -73,7 +73,7 @@ function Work(props: { action: Action; ids?: string[]; list?: string; filter?: Q
 
     const run = async (): Promise<void> => {
         setPhase("run");
-        const done: ItemResult[] = [];
+        const done: Result[] = [];
         try {
             for (let at = 0; at < ids.length && !control.current.signal.aborted; at += PORTION) {
                 const answer = await post<Results>(action.path, { ids: ids.slice(at, at + PORTION), ...(action.note && note ? { note } : {}) });

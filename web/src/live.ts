@@ -5,7 +5,7 @@
 // few seconds.
 import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Problem, session, whoAmI } from "./api";
+import { Problem, session, whoAmI } from "./client";
 
 export interface Happening {
     event: string;

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { login, Problem } from "./api";
+import { login, Problem } from "./client";
 import { useTitle } from "./ui/basic";
 
 export function Login() {

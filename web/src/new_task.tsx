@@ -1,8 +1,8 @@
 // The form for a new task; a clone is a form that is filled in.
 import { useState } from "preact/hooks";
-import { post } from "./api";
+import { post } from "./client";
 import { go } from "./router";
-import type { Receipt } from "./types";
+import type { Receipt } from "./api";
 import { Button } from "./ui/basic";
 import { attempt, close, Dialog, show } from "./ui/dialog";
 

@@ -1,6 +1,6 @@
 // All pages, and how they are reached.
 import type { ComponentType } from "preact";
-import { wholeStore } from "./api";
+import { wholeStore } from "./client";
 import { Empty } from "./ui/basic";
 import { Overview } from "./pages/overview";
 import { TaskList } from "./pages/tasks";

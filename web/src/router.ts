@@ -1,6 +1,6 @@
 // Where we are stands behind the # of the address: #/tasks?state=failed. Every list, filter and open item is there.
 import { signal } from "@preact/signals";
-import { queryText, type Query } from "./api";
+import { queryText, type Query } from "./client";
 
 export interface Place {
     path: string[];

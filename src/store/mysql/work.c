@@ -274,7 +274,9 @@ static bool apply_op(work *w, int at)
     case PAWL_OP_RESERVE: break; /* before the others */
     case PAWL_OP_BOUND: my_apply_bound(w, o); break;
     case PAWL_OP_SCHEDULE:
-    case PAWL_OP_STEP: break; /* refused by flat.c */
+    case PAWL_OP_STEP:
+    case PAWL_OP_BATCH:
+    case PAWL_OP_SETTLE: break; /* refused by flat.c */
     case PAWL_OP_LIMIT: my_apply_limit(w, o); break;
     }
     return true;

@@ -43,12 +43,14 @@ static bool bound_good(const pawl_op *op)
 static bool op_good(const pawl_op *op)
 {
     switch (op->kind) {
-    case PAWL_OP_INSERT: return body_good(op->u.insert.body);
+    case PAWL_OP_INSERT: return !op->u.insert.family && body_good(op->u.insert.body);
     case PAWL_OP_ACK: return text_good(op->by) && text_good(op->u.ack.note);
     case PAWL_OP_LIMIT: return text_good(op->by) && op->u.limit.type && op->u.limit.type[0] && name_good(op->u.limit.type);
     case PAWL_OP_BOUND: return bound_good(op);
     case PAWL_OP_SCHEDULE:
-    case PAWL_OP_STEP: return false;
+    case PAWL_OP_STEP:
+    case PAWL_OP_BATCH:
+    case PAWL_OP_SETTLE: return false;
     case PAWL_OP_QUEUE: return text_good(op->by) && op->u.queue.queue && op->u.queue.queue[0] && name_good(op->u.queue.queue);
     default: return text_good(op->by);
     }

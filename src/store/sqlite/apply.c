@@ -55,7 +55,8 @@ static void forget_answers(pawl_op *op)
 static bool comes_or_goes(pawl_op_kind kind)
 {
     return kind == PAWL_OP_INSERT || kind == PAWL_OP_CANCEL || kind == PAWL_OP_RETRY || kind == PAWL_OP_ACK ||
-           kind == PAWL_OP_QUEUE || kind == PAWL_OP_LIMIT || kind == PAWL_OP_SCHEDULE || kind == PAWL_OP_STEP;
+           kind == PAWL_OP_QUEUE || kind == PAWL_OP_LIMIT || kind == PAWL_OP_SCHEDULE || kind == PAWL_OP_STEP ||
+           kind == PAWL_OP_BATCH;
 }
 
 void apply_op(tx *t, pawl_op *op)
@@ -79,6 +80,8 @@ void apply_op(tx *t, pawl_op *op)
     case PAWL_OP_BOUND: apply_bound(t, op); break;
     case PAWL_OP_SCHEDULE: apply_schedule(t, op); break;
     case PAWL_OP_STEP: apply_step(t, op); break;
+    case PAWL_OP_BATCH: apply_batch(t, op); break;
+    case PAWL_OP_SETTLE: apply_settle(t, op); break;
     }
 }
 
@@ -91,6 +94,7 @@ static int apply_all(tx *t, pawl_batch *batch, pawl_arena *arena)
         apply_op(t, batch->ops[i]);
         if (t->c->rc) return i;
     }
+    settle_at_once(t);
     return -1;
 }
 
@@ -123,7 +127,7 @@ static pawl_status attempt(sqlite_store *s, pawl_batch *batch, pawl_arena *arena
     switch (receipt_find(&t, batch)) {
     case SEEN_BEFORE:
         batch->unblocked = t.bounded;
-        batch->schedules = true;
+        batch->schedules = batch->freed = batch->unsettled = true;
         return tx_abort(&t, what, err);
     case SEEN_ODD: return odd_receipt(&t, batch, err);
     case SEEN_NEW: break;
@@ -131,6 +135,8 @@ static pawl_status attempt(sqlite_store *s, pawl_batch *batch, pawl_arena *arena
     int failed = apply_all(&t, batch, arena);
     if (failed >= 0 && conn_refused(t.c)) *culprit = failed;
     batch->schedules = t.schedules;
+    batch->freed = t.freed;
+    batch->unsettled = t.unsettled;
     receipt_store(&t, batch);
     status = t.c->rc ? tx_abort(&t, what, err) : tx_commit(&t, what, concerns_others(batch), err);
     batch->unblocked = t.unblocked;

@@ -4,6 +4,7 @@
  * outcome counts as long as nobody took the task back. Otherwise the result is STALE and says what was found.
  */
 #include "core/task.h"
+#include "store/sqlite/family.h"
 #include "store/sqlite/quota.h"
 
 bool lease_good(tx *t, pawl_op *op, task_row *row)
@@ -46,27 +47,39 @@ static task_why why_of(pawl_state to)
 }
 
 /* What cannot be stored of its spawns stops the finish, too. */
-static bool spawns_refused(const pawl_op *op)
+static bool spawns_refused(tx *t, const pawl_op *op)
 {
     bool refused = false;
+    t->siblings = op->u.finish.spawns;
+    t->spawner = op->id;
     for (int i = 0; i < op->u.finish.spawns_count; i++) {
-        if (insert_makes_sense(op->u.finish.spawns[i].u.insert.body)) continue;
+        t->siblings_count = i;
+        if (insert_makes_sense(op->u.finish.spawns[i].u.insert.body) &&
+            family_judge(t, &op->u.finish.spawns[i]).result == PAWL_OP_DONE)
+            continue;
         op->u.finish.spawns[i].result = PAWL_OP_REFUSED;
         refused = true;
     }
+    t->siblings_count = 0;
+    t->spawner = 0;
     return refused;
 }
 
 static void spawn(tx *t, pawl_op *op)
 {
+    t->siblings = op->u.finish.spawns;
+    t->spawner = op->id;
     for (int i = 0; i < op->u.finish.spawns_count && !t->c->rc; i++) {
         pawl_op *child = &op->u.finish.spawns[i];
         child->u.insert.ask_lease = false;
+        t->siblings_count = i;
         apply_insert(t, child);
         if (child->result != PAWL_OP_COLLISION) continue;
         child->id = 0; /* nobody could send it again: the store draws another */
         apply_insert(t, child);
     }
+    t->siblings_count = 0;
+    t->spawner = 0;
 }
 
 void apply_finish(tx *t, pawl_op *op)
@@ -75,7 +88,7 @@ void apply_finish(tx *t, pawl_op *op)
     if (!lease_good(t, op, &row)) return;
     task_why why = why_of(op->u.finish.to);
     op->out_state = row.state;
-    op->result = !why ? PAWL_OP_CONFLICT : spawns_refused(op) ? PAWL_OP_REFUSED : PAWL_OP_DONE;
+    op->result = !why ? PAWL_OP_CONFLICT : spawns_refused(t, op) ? PAWL_OP_REFUSED : PAWL_OP_DONE;
     if (op->result != PAWL_OP_DONE) return;
     if (why == TASK_EXHAUSTED && op->u.finish.run.outcome != PAWL_ATTEMPT_NONE) row.failures++;
     task_end end = {.to = task_move(row.state, why), .run = &op->u.finish.run, .level = op->audit, .derived = true};

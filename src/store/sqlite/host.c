@@ -197,6 +197,7 @@ static int apply_all(tx *t, pawl_op **ops, int count, pawl_arena *arena)
         if (ops[i]->result == PAWL_OP_NONE) apply_op(t, ops[i]);
         if (t->c->rc) return i;
     }
+    settle_at_once(t);
     tx_flush(t);
     return t->c->rc ? count : -1;
 }

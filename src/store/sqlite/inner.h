@@ -86,8 +86,15 @@ typedef struct tx {
     bool unblocked;       /* tasks were unblocked */
     struct spot *spots;   /* read so far; see place.c */
     struct kind *kinds;
-    int occurrences; /* 1: some task of a schedule is unfinished, -1: none is, 0: not looked yet */
-    bool schedules;  /* something of a schedule changed */
+    int occurrences;         /* 1: some task of a schedule is unfinished, -1: none is, 0: not looked yet */
+    bool schedules;          /* something of a schedule changed */
+    int families, related;   /* as occurrences: somebody waits or a batch has not ended; anybody has relatives. See family.h */
+    bool unsettled, freed;   /* there is somebody to be told; a task that no operation names changed */
+    pawl_id kin_id;          /* the task or batch last asked about, 0: none, */
+    pawl_state kin_state;    /* and its state */
+    const pawl_op *siblings; /* spawns before the one that is stored, of this task: */
+    int siblings_count;
+    pawl_id spawner;
 } tx;
 
 pawl_status tx_begin(sqlite_store *s, tx *t, const char *what, pawl_error *err); /* after OK: commit or abort follows */
@@ -177,6 +184,11 @@ void apply_reserve(tx *t, pawl_op *op);
 void apply_limit(tx *t, pawl_op *op);
 void apply_schedule(tx *t, pawl_op *op);
 void apply_step(tx *t, pawl_op *op);
+void apply_batch(tx *t, pawl_op *op);
+void apply_settle(tx *t, pawl_op *op);
+void settle_at_once(tx *t);                                   /* at the end of an apply */
+void family_ended(tx *t, const task_row *row, pawl_state to); /* part of end_put */
+bool family_unsettled(tx *t);
 void schedule_ended(tx *t, pawl_id task, pawl_state to, bool started); /* part of end_put */
 int64_t schedule_due(tx *t);                                           /* the earliest look_us; 0: none */
 void quota_flush(tx *t);                                               /* writes the quotas that changed; part of tx_flush */

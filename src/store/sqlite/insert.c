@@ -7,11 +7,14 @@
  *   leased, started      EXISTING
  *   finished             REPLACED: a new task takes the key
  *
+ * With a family: EXISTING, if the key's last task is not finished.
+ *
  * No statement looks whether an id is taken: the insert itself fails, and that alone, if it is. Limits on the depth of queues are
  * decided before the first operation is applied, for groups as a whole (insert_depths).
  */
 #include "base/check.h"
 #include "core/task.h"
+#include "store/sqlite/family.h"
 #include "store/sqlite/place.h"
 #include "store/sqlite/quota.h"
 #include <string.h>
@@ -201,12 +204,15 @@ static void update(tx *t, pawl_op *op, key_state *k)
     row->unreadable = 0;
     row->priority = b->priority;
     bool keeps = slot_us && slot_us >= row->run_at_us;
-    taken slot =
-        keeps ? (taken){.b = quota_of(t, type_id, b->rate_key), .has = true, .slot = {.slot_us = slot_us, .epoch = had.epoch}}
-              : take_slot(t, op, row, false);
+    taken slot = {0};
+    if (keeps) {
+        slot = (taken){.b = quota_of(t, type_id, b->rate_key), .has = true, .slot = {.slot_us = slot_us, .epoch = had.epoch}};
+    } else if (row->state != PAWL_WAITING) {
+        slot = take_slot(t, op, row, false);
+    }
     if (slot.b && slot.has) row->run_at_us = slot.slot.slot_us;
     row->blocked = 0;
-    if (t->bounded) places_line_up(t, row, b->rate_key);
+    if (t->bounded && row->state == PAWL_PENDING) places_line_up(t, row, b->rate_key);
     live_put(t, row);
     if (slot.b && slot.has && !row->blocked) slotted_put(t, row->id, slot.b, slot.slot.epoch);
     body_replace(t, b, row);
@@ -229,12 +235,18 @@ static bool may_lease(tx *t, const pawl_op *op, const task_row *row)
     return !tally_paused(t, row->queue_id) && !(t->bounded && places_needed(t, row->queue_id, row->type_id));
 }
 
-static task_row new_row(tx *t, pawl_op *op, pawl_id id, taken *slot)
+static task_row new_row(tx *t, pawl_op *op, pawl_id id, const kinship *k, taken *slot)
 {
     const pawl_body *b = op->u.insert.body;
     task_row row = {.id = id, .priority = b->priority, .run_at_us = due_at(t, op), .level = op->audit};
     row.type_id = name_id(t->c, b->type);
     row.queue_id = name_id(t->c, b->queue);
+    if (k->unmet + k->held > 0) {
+        row.state = task_move(PAWL_STATE_NONE, TASK_HAS_PARENTS);
+        *slot = (taken){0};
+        op->out_until_us = INT64_MAX;
+        return row;
+    }
     bool lease = may_lease(t, op, &row);
     *slot = take_slot(t, op, &row, lease);
     if (slot->now && lease) {
@@ -266,7 +278,19 @@ static void create(tx *t, pawl_op *op, int64_t tenant_id, pawl_id before)
     pawl_body *b = op->u.insert.body;
     pawl_id id = op->id ? op->id : tx_draw_id(t);
     taken slot;
-    task_row row = new_row(t, op, id, &slot);
+    kinship k = {.result = PAWL_OP_DONE};
+    if (op->u.insert.family) {
+        task_row taken;
+        if (op->id && find_stored(t, id, &taken)) {
+            id_taken(op, &taken);
+            return;
+        }
+        k = family_judge(t, op);
+        op->result = k.result;
+        op->out_id = k.result == PAWL_OP_NOT_FOUND || k.result == PAWL_OP_CONFLICT ? k.id : 0;
+        if (k.result != PAWL_OP_DONE) return;
+    }
+    task_row row = new_row(t, op, id, &k, &slot);
     int64_t created_us = b->created_us;
     b->created_us = t->now_us;
     body_put(t, b, id, tenant_id, &row);
@@ -282,6 +306,7 @@ static void create(tx *t, pawl_op *op, int64_t tenant_id, pawl_id before)
     else live_put(t, &row);
     if (row.state == PAWL_PENDING && slot.b && slot.has) slotted_put(t, id, slot.b, slot.slot.epoch);
     if (b->key) key_put(t, b, tenant_id, id, before);
+    if (op->u.insert.family) family_put(t, op, id, &k);
     tally_count(t, row.queue_id, row.type_id, ROLLUP_DISPATCHED);
     tally_born(t, &row, tenant_id);
     op->result = before ? PAWL_OP_REPLACED : PAWL_OP_DONE;
@@ -296,7 +321,7 @@ static void insert_keyed(tx *t, pawl_op *op, int64_t tenant_id)
     find_key(t, op->u.insert.body, tenant_id, &k);
     if (k.holder && op->id && find_stored(t, op->id, &row)) id_taken(op, &row);
     else if (!key_is_live(&k) || CANARY(KEY_TWICE)) create(t, op, tenant_id, k.holder);
-    else if (k.state == PAWL_LEASED && !k.row.not_started) {
+    else if ((k.state == PAWL_LEASED && !k.row.not_started) || op->u.insert.family) {
         op->result = PAWL_OP_EXISTING;
         answer(op, &k.row);
     } else {

@@ -163,6 +163,7 @@ void node_news(tx *t, pawl_news *news)
     news->store_now_us = t->now_us;
     news->limits_version = quota_version(t);
     news->schedule_due_us = schedule_due(t);
+    news->unsettled = family_unsettled(t);
     news->foreign_expiry_us = -1;
     news->lapsed_count = news->cancels_count = 0;
     news_of_others(t, news);

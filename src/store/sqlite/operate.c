@@ -1,6 +1,7 @@
 /* What people ask: CANCEL, RETRY, ACK, QUEUE. Each leaves a row in the operator log if it says who asked and changes anything. */
 #include "base/check.h"
 #include "core/task.h"
+#include "store/sqlite/family.h"
 #include "store/sqlite/quota.h"
 
 /* ---- cancel -------------------------------------------------------------------------------------------------------------- */
@@ -28,6 +29,8 @@ static void cancel_now(tx *t, pawl_op *op, task_row *row)
         if (audit_wanted(op->audit, AUDIT_CHANGE)) audit_put(t, row, end.to, NULL);
         end.derived = false;
     } else {
+        if (row->state == PAWL_WAITING && audit_wanted(op->audit, AUDIT_CHANGE)) audit_put(t, row, end.to, NULL);
+        end.derived = row->state != PAWL_WAITING;
         live_drop(t, row);
     }
     end_put(t, row, &end);
@@ -118,6 +121,7 @@ static void retry_as_new(tx *t, pawl_op *op, const ended_row *old, pawl_body *b)
     op->out_id = insert.out_id;
     op->out_run_at_us = insert.out_run_at_us;
     mark_retried(t, op, old, insert.out_id, name_id(t->c, b->queue));
+    family_retried(t, op->id, insert.out_id);
     oplog_put(t, op->by, "retry", op->id, NULL);
 }
 

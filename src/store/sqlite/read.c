@@ -136,6 +136,13 @@ static void acts_read(reading *r, pawl_query *asked)
     asked->acts = page;
 }
 
+static pawl_status no_batch(const pawl_query *query, pawl_error *err)
+{
+    char text[PAWL_ID_TEXT];
+    pawl_id_format(query->id, text);
+    return err_set(err, PAWL_NOT_FOUND, "there is no batch '%s'", query->id ? text : query->name);
+}
+
 static bool answer(reading *r, pawl_query *query, pawl_status *status, pawl_error *err)
 {
     switch (query->kind) {
@@ -156,6 +163,11 @@ static bool answer(reading *r, pawl_query *query, pawl_status *status, pawl_erro
     case PAWL_QUERY_SCHEDULE:
     case PAWL_QUERY_SCHEDULES:
         if (!schedules_read(r, query)) *status = err_set(err, PAWL_NOT_FOUND, "there is no schedule '%s'", query->name);
+        return true;
+    case PAWL_QUERY_RELATIVES: relatives_read(r, query->relatives); return true;
+    case PAWL_QUERY_BATCH:
+    case PAWL_QUERY_BATCHES:
+        if (!batches_read(r, query)) *status = no_batch(query, err);
         return true;
     case PAWL_QUERY_LIMITS:
         if (!limits_read(r, query)) *status = err_set(err, PAWL_INVALID, "the cursor is none that a page of limits ended with");

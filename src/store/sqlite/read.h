@@ -30,9 +30,11 @@ pawl_stats *stats_read(reading *r, int64_t window_us);
 bool node_visible(reading *r, int64_t node, int64_t sidecar, bool alive, const char *boot_id, int64_t expires_us);
 void nodes_read(reading *r, pawl_query *query);
 bool schedules_read(reading *r, pawl_query *query); /* schedule.c; false: there is no such schedule */
-void gate_read(reading *r, pawl_query *query);      /* gate.c */
-void dump_read(reading *r, pawl_dump *dump);        /* dump.c */
-void quota_dump_limits(reading *r, pawl_dump *d);   /* quota_past.c */
+bool batches_read(reading *r, pawl_query *query);   /* batch.c; false: there is no such batch */
+void relatives_read(reading *r, pawl_relatives_query *query);
+void gate_read(reading *r, pawl_query *query);    /* gate.c */
+void dump_read(reading *r, pawl_dump *dump);      /* dump.c */
+void quota_dump_limits(reading *r, pawl_dump *d); /* quota_past.c */
 void quota_dump_budgets(reading *r, pawl_dump *d);
 
 #endif

@@ -61,8 +61,9 @@ static bool read_number(pawl_bytes *in, bool there, uint64_t *value)
 
 static bool is_own_id(const pawl_op *op)
 {
-    return op->kind == PAWL_OP_INSERT && op->result != PAWL_OP_COLLISION && op->result != PAWL_OP_FULL &&
-           op->result != PAWL_OP_REFUSED;
+    if (op->result == PAWL_OP_COLLISION || op->result == PAWL_OP_FULL || op->result == PAWL_OP_REFUSED) return false;
+    if (op->kind == PAWL_OP_BATCH) return true;
+    return op->kind == PAWL_OP_INSERT && op->result != PAWL_OP_NOT_FOUND && op->result != PAWL_OP_CONFLICT;
 }
 
 static bool read_op(pawl_bytes *in, pawl_op *op, int64_t now_us)
@@ -76,6 +77,7 @@ static bool read_op(pawl_bytes *in, pawl_op *op, int64_t now_us)
     op->out_id = head & HAS_ID ? (pawl_id)id : is_own_id(op) ? op->id : 0;
     op->out_fence = (int64_t)fence;
     op->out_run_at_us = head & HAS_RUN_AT ? away(now_us, unzigzag(run_at)) : 0;
+    if (op->kind == PAWL_OP_SETTLE) op->u.settle.settled = 0;
     if (op->kind == PAWL_OP_LIMIT) op->u.limit.more = op->u.limit.move > 0; /* perhaps: it costs nothing to ask again */
     if (op->kind == PAWL_OP_BOUND) op->u.bound.more = op->u.bound.move > 0;
     op->out_state = (pawl_state)state;

@@ -252,6 +252,7 @@ const pawl_store_type store_sqlite_type = {
     .limits = true,
     .places = true,
     .schedules = true,
+    .families = true,
     .lanes = 1,
     .open = sqlite_open,
     .close = sqlite_close,

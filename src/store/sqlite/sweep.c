@@ -9,6 +9,7 @@
  */
 #include "base/alloc.h"
 #include "base/idgen.h"
+#include "store/sqlite/family.h"
 #include "store/sqlite/place.h"
 #include "store/sqlite/quota.h"
 #include <string.h>
@@ -87,6 +88,7 @@ static bool forget_key(tx *t, pawl_id id)
 static void forget(tx *t, pawl_id id, bool plain, sql_name end)
 {
     if (!forget_key(t, id)) plain = false;
+    family_forget(t, id);
     if (!plain) {
         run_with(t, SQL_forget_attempt_logs, id);
         run_with(t, SQL_forget_attempts, id);
@@ -429,6 +431,10 @@ pawl_status sqlite_sweep(pawl_store *store, pawl_sweep *call, pawl_error *err)
     else conn_note(t.c, SQLITE_NOMEM);
     if (s.left > 0 && !t.c->rc) removed(&s, quota_sweep(&t, s.left));
     if (t.bounded && !t.c->rc) places_sweep(&t);
+    if (s.left > 0 && !t.c->rc) {
+        removed(&s, batch_sweep(&t, call, s.left));
+        if (s.left <= 0) call->more = true, call->next_us = 0;
+    }
     alloc_free(store_->allocator, s.rows);
     return t.c->rc ? tx_abort(&t, what, err) : tx_commit(&t, what, false, err);
 }

@@ -248,6 +248,7 @@ void end_put(tx *t, const task_row *row, const task_end *end)
     if (t->bounded) places_end(t, row);
     count_end(t, row, end->to, run, ran);
     schedule_ended(t, row->id, end->to, row->runs + ran > 0);
+    family_ended(t, row, end->to);
 }
 
 void end_keep_progress(tx *t, const task_row *row, pawl_state to)

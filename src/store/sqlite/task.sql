@@ -81,7 +81,7 @@ SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4, ?5, ?6, ?7 FROM pawl_audit 
 
 -- name: audit_put_dispatch
 INSERT INTO pawl_audit (task_id, number, at_us, from_state, to_state, fence, node)
-SELECT id, 0, created_us, 0, born, 0, 0 FROM pawl_body WHERE id = ? AND born = 2;
+SELECT id, 0, created_us, 0, born, 0, 0 FROM pawl_body WHERE id = ? AND born IN (1, 2);
 
 -- name: body_put
 INSERT INTO pawl_body (id, type_id, queue_id, created_us, priority, born, level, audit, tenant_id, max_attempts, timeout_us,

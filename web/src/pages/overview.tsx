@@ -1,9 +1,9 @@
 // Overview: how it goes, at a glance.
-import { get } from "../api";
+import { get } from "../client";
 import { compact, duration, number, plural } from "../format";
 import { beat, eventsAt, paused, useLive } from "../live";
 import { link, place, setQuery } from "../router";
-import type { PawlNode, Queue, Ready, Stats, TaskPage } from "../types";
+import type { Node, Queue, Ready, Stats, Page } from "../api";
 import { Bar, Card, Count, Empty, Id, Name, PageHead, Show, Tabs, Time, Trouble, useTitle } from "../ui/basic";
 import { Chart } from "../ui/chart";
 import { State } from "../ui/icons";
@@ -141,7 +141,7 @@ function Queues() {
 }
 
 function Recent() {
-    const view = useLive("overview-dead", (signal) => get<TaskPage>("v1/dead", { limit: 6 }, signal), { wants: (event) => event.event === "failed" });
+    const view = useLive("overview-dead", (signal) => get<Page>("v1/dead", { limit: 6 }, signal), { wants: (event) => event.event === "failed" });
     return (
         <Card title="Latest dead letters" class="two" side={<a href={link("dead")}>all</a>}>
             <Show view={view} rows={4}>
@@ -165,7 +165,7 @@ function Recent() {
 }
 
 function Nodes() {
-    const view = useLive("overview-nodes", (signal) => get<{ nodes: PawlNode[] }>("v1/nodes", {}, signal), { wants: () => false });
+    const view = useLive("overview-nodes", (signal) => get<{ nodes: Node[] }>("v1/nodes", {}, signal), { wants: () => false });
     return (
         <Card title="Nodes" side={<a href={link("nodes")}>all</a>}>
             <Show view={view} rows={3}>

@@ -2,13 +2,13 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { ACK, RETRY } from "../bulk";
-import { can, callText, post, segment, serverNow } from "../api";
+import { can, callText, post, segment, serverNow } from "../client";
 import { between, bytes, clock, duration, exact, plural } from "../format";
 import { member, readJson, writeJson, type Json } from "../json";
 import { beat, useLive } from "../live";
 import { newTask } from "../new_task";
 import { go, link, place, setQuery } from "../router";
-import type { Attempt, LogLine, Receipt, Results, Task } from "../types";
+import type { Attempt, LogLine, Receipt, Results, Task } from "../api";
 import { Button, Card, Copy, Empty, Id, Name, PageHead, Show, Tabs, Time, useTitle } from "../ui/basic";
 import { confirm } from "../ui/dialog";
 import { State, toneOf } from "../ui/icons";

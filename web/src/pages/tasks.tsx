@@ -1,11 +1,11 @@
 // Tasks: filter, search, page, select, act. All of it stands in the address.
 import { useEffect, useState } from "preact/hooks";
 import { ACK, bulkFilter, bulkIds, CANCEL, RETRY, type Action } from "../bulk";
-import { can, get, wholeStore, type Query } from "../api";
+import { can, get, wholeStore, type Query } from "../client";
 import { number } from "../format";
 import { useLive } from "../live";
 import { go, link, place, setQuery } from "../router";
-import type { Queue, Task, TaskPage } from "../types";
+import type { Queue, Task, Page } from "../api";
 import { Button, Empty, Field, Id, Name, PageHead, Show, Time, useTitle } from "../ui/basic";
 import { Icon, State } from "../ui/icons";
 import { Table, type Column } from "../ui/table";
@@ -29,7 +29,7 @@ function filterOf(query: Record<string, string>): Query {
 
 // ---- words --------------------------------------------------------------------------------------------------------------------
 
-interface Found extends TaskPage {
+interface Found extends Page {
     looked?: number;
     until?: string | null;
 }
@@ -45,7 +45,7 @@ async function search(filter: Query, text: string, signal: AbortSignal): Promise
     const out: Found = { tasks: [], next: null, partial: false, looked: 0, until: null };
     let cursor: string | null = null;
     for (let i = 0; i < SEARCH_PAGES; i++) {
-        const page: TaskPage = await get<TaskPage>("v1/tasks", { ...filter, limit: 500, cursor }, signal);
+        const page: Page = await get<Page>("v1/tasks", { ...filter, limit: 500, cursor }, signal);
         out.looked! += page.tasks.length;
         out.until = page.tasks.at(-1)?.created_at ?? out.until;
         out.tasks.push(...page.tasks.filter((task) => matches(task, words)));
@@ -190,7 +190,7 @@ export function TaskList() {
     const text = new URLSearchParams(query).toString();
     const view = useLive<Found>(
         "tasks?" + text,
-        (signal) => (query.q ? search(filterOf(query), query.q, signal) : get<TaskPage>("v1/tasks", { ...filterOf(query), limit: LIMIT, cursor: query.cursor }, signal)),
+        (signal) => (query.q ? search(filterOf(query), query.q, signal) : get<Page>("v1/tasks", { ...filterOf(query), limit: LIMIT, cursor: query.cursor }, signal)),
         query.q || query.cursor ? { wants: () => false, idle: 30000 } : { wants: (event) => (!query.type || event.type === query.type) && (!query.queue || event.queue === query.queue) },
     );
     const selection = useSelection(text);

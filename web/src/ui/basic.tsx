@@ -1,7 +1,7 @@
 // Small things that all pages are made of.
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { Problem, serverNow } from "../api";
+import { Problem, serverNow } from "../client";
 import { ago, compact, exact, number } from "../format";
 import { beat, type View } from "../live";
 import { link } from "../router";

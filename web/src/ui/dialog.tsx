@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Problem } from "../api";
+import { Problem } from "../client";
 import { Button } from "./basic";
 import { Icon } from "./icons";
 

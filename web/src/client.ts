@@ -1,6 +1,8 @@
 // Calls of the API. All addresses are relative to the page, so that it works below any path.
 import { signal } from "@preact/signals";
-import type { Scope, Session } from "./types";
+import type { Session } from "./api";
+
+export type Scope = "read" | "enqueue" | "work" | "operate" | "admin";
 
 // RFC 9457, or what stands for it when nothing answered (status 0).
 export class Problem extends Error {

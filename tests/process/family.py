@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""One parent, many children, and nodes that are killed while the children are told: each child runs, and runs once.
+
+The children wait in a queue of their own, which nobody serves until all of them have been told. So whatever was killed, none of them was
+running then, and once is once.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+FACTOR = float(os.environ.get("PAWL_TIMEOUT_FACTOR", "1"))
+PAWL = os.environ["PAWL_BIN"]
+
+
+def pawl(*args, given=None, check=True):
+    done = subprocess.run([PAWL, *args], input=given, capture_output=True, text=True)
+    if check and done.returncode:
+        sys.exit(f"pawl {' '.join(args)}: {done.returncode}\n{done.stderr}")
+    return done.stdout.strip()
+
+
+def worker(queue, *command, extra=()):
+    return subprocess.Popen([PAWL, "work", "--queue", queue, *extra, "--", *command], stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL)
+
+
+def waiting(store):
+    import sqlite3
+    db = sqlite3.connect(f"file:{store}?mode=ro", uri=True, timeout=30)
+    try:
+        return db.execute("SELECT count(*) FROM pawl_wait").fetchone()[0]
+    finally:
+        db.close()
+
+
+def main():
+    args = argparse.ArgumentParser()
+    args.add_argument("--children", type=int, default=4000)
+    args.add_argument("--kills", type=int, default=4)
+    args = args.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        store = os.path.join(folder, "pawl.db")
+        os.environ["PAWL_STORE"] = f"sqlite:{store}"
+        parent = pawl("enqueue", "--type", "parent", "--queue", "first")
+        pawl("enqueue", "--bulk", "-", "--type", "child", "--queue", "later", "--parent", parent, given="{}\n" * args.children)
+        last = pawl("enqueue", "--type", "last", "--queue", "last", "--parent", parent)
+        assert waiting(store) == args.children + 1, waiting(store)
+
+        until = time.monotonic() + 120 * FACTOR
+        killed, before = 0, args.children + 1
+        while (left := waiting(store)) > 0:
+            node = worker("first", "true")
+            # Killed as soon as it has told some of them, while others wait.
+            while (now := waiting(store)) == left and node.poll() is None and time.monotonic() < until:
+                pass
+            if killed < args.kills and now > 0:
+                killed += 1
+            elif now > 0:
+                while waiting(store) > 0 and time.monotonic() < until:
+                    pass
+            node.kill()
+            node.wait()
+            assert time.monotonic() < until, f"{waiting(store)} children still wait"
+            assert now < before, "nobody was told"
+            before = now
+        states = pawl("stats", "--json")
+        print(f"{killed} nodes killed while {args.children} children were told")
+        assert killed > 0, "nobody was killed while children were told: more of them are needed"
+
+        count = os.path.join(folder, "runs")
+        open(count, "w").close()
+        pawl("work", "--once", "--queue", "later", "--", "sh", "-c", f"echo $PAWL_TASK_ID >>{count}")
+        runs = open(count).read().split()
+        assert len(runs) == args.children, f"{len(runs)} runs of {args.children} children\n{states}"
+        assert len(set(runs)) == args.children, "a child ran twice"
+        pawl("work", "--once", "--queue", "last", "--", "true")
+        assert '"succeeded"' in pawl("tasks", "show", last, "--json")
+    print("each child ran once")
+
+
+if __name__ == "__main__":
+    main()
