@@ -2,15 +2,16 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { ACK, RETRY } from "../bulk";
-import { can, callText, post, segment, serverNow } from "../client";
+import { can, callText, get, post, segment, serverNow, wholeStore } from "../client";
 import { between, bytes, clock, duration, exact, plural } from "../format";
 import { member, readJson, writeJson, type Json } from "../json";
 import { beat, useLive } from "../live";
 import { newTask } from "../new_task";
 import { go, link, place, setQuery } from "../router";
-import type { Attempt, LogLine, Receipt, Results, Task } from "../api";
+import type { Attempt, LogLine, Receipt, Results, Task, Tree } from "../api";
 import { Button, Card, Copy, Empty, Id, Name, PageHead, Show, Tabs, Time, useTitle } from "../ui/basic";
 import { confirm } from "../ui/dialog";
+import { Graph } from "../ui/graph";
 import { State, toneOf } from "../ui/icons";
 import { JsonView } from "../ui/json";
 
@@ -339,6 +340,23 @@ function Trail({ task }: { task: Task }) {
     );
 }
 
+// ---- family -----------------------------------------------------------------------------------------------------------------------
+
+function Family({ id }: { id: string }) {
+    const view = useLive(
+        "family/" + id,
+        (signal) => Promise.all([get<Tree>(`v1/tasks/${id}/tree`, { parents: true, depth: 3, limit: 12 }, signal), get<Tree>(`v1/tasks/${id}/tree`, { depth: 3, limit: 12 }, signal)]),
+        { off: !wholeStore() },
+    );
+    const trees = view.data;
+    if (!trees || !trees.some((tree) => tree.parents?.length || tree.children?.length || tree.members?.length)) return null;
+    return (
+        <Card title="Parents and children">
+            <Graph trees={trees} focus={id} />
+        </Card>
+    );
+}
+
 // ---- the page -------------------------------------------------------------------------------------------------------------------
 
 export function TaskView() {
@@ -381,6 +399,7 @@ export function TaskView() {
                                     <pre class="wrap pad">{task.error}</pre>
                                 </Card>
                             )}
+                            <Family id={task.id} />
                             <Card title="Attempts"><Attempts task={task} /></Card>
                             <Log task={task} />
                             <Trail task={task} />
