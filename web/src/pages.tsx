@@ -1,7 +1,7 @@
 // All pages, and how they are reached.
 import type { ComponentType } from "preact";
 import { wholeStore } from "./client";
-import { Empty } from "./ui/basic";
+import { Empty, PageHead } from "./ui/basic";
 import { Overview } from "./pages/overview";
 import { ActLog } from "./pages/log";
 import { BatchList, BatchView } from "./pages/batches";
@@ -43,9 +43,12 @@ export const NAV: Item[] = [
 
 function Nowhere() {
     return (
-        <Empty title="There is no such page" icon="search">
-            <a href={link("tasks")}>Go to the tasks</a>
-        </Empty>
+        <>
+            <PageHead title="Nowhere" />
+            <Empty title="There is no such page" icon="search">
+                <a href={link("tasks")}>Go to the tasks</a>
+            </Empty>
+        </>
     );
 }
 

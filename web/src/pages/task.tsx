@@ -164,7 +164,7 @@ function Attempts({ task }: { task: Task }) {
     return (
         <>
             <Timeline task={task} />
-            <div class="scroll" role="region" aria-label="attempts" tabIndex={0}>
+            <div class="scroll" role="region" aria-label="table of attempts" tabIndex={0}>
                 <table>
                     <thead>
                         <tr>

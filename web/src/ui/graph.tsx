@@ -93,7 +93,7 @@ export function Graph({ trees, focus }: { trees: Tree[]; focus: string }) {
                         const name = box.tree.name ?? box.tree.type ?? "";
                         const state = box.tree.held ? "held" : box.tree.state;
                         return (
-                            <a key={box.tree.id} href={link((box.tree.batch ? "batches/" : "tasks/") + box.tree.id)} class={`node ${toneOf(box.tree.state)}${box.tree.id === focus ? " focus" : ""}`} aria-label={`${box.tree.batch ? "batch" : "task"} ${name} ${state}`}>
+                            <a key={box.tree.id} href={link((box.tree.batch ? "batches/" : "tasks/") + box.tree.id)} class={`node ${toneOf(box.tree.state)}${box.tree.id === focus ? " focus" : ""}`}>
                                 <title>{`${box.tree.batch ? "batch " : ""}${name}\n${box.tree.id}\n${state}`}</title>
                                 <rect x={x(box)} y={y(box)} width={WIDTH} height={HEIGHT} rx={box.tree.batch ? 3 : 9} />
                                 <rect class="mark" x={x(box)} y={y(box)} width="5" height={HEIGHT} rx="2" />

@@ -18,7 +18,7 @@ interface Selection {
 export function Table<T>(props: { rows: T[]; columns: Column<T>[]; id: (row: T) => string; label: string; select?: Selection; tone?: (row: T) => string }) {
     const { rows, columns, select } = props;
     return (
-        <div class="scroll" role="region" aria-label={props.label} tabIndex={0}>
+        <div class="scroll" role="region" aria-label={"table of " + props.label} tabIndex={0}>
             <table>
                 <thead>
                     <tr>
