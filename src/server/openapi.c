@@ -54,7 +54,9 @@ static const struct {
     {"node", "id:int name:text? pid:int alive:bool born_at:time? expires_at:time? leases:int queues:text?"},
     {"nodes", "nodes:[node]"},
     {"stats", "now:time? closed:text? waiting:int pending:int leased:int dead:int window_us:int dispatched:int succeeded:int failed:int cancelled:int "
-              "retried:int rescued:int wait_p50_us:int wait_p99_us:int run_p50_us:int run_p99_us:int"},
+              "retried:int rescued:int wait_p50_us:int wait_p99_us:int run_p50_us:int run_p99_us:int step_us:int steps:[step]"},
+    {"step", "at:time? dispatched:int succeeded:int failed:int cancelled:int retried:int rescued:int wait_p50_us:int wait_p99_us:int "
+             "run_p50_us:int run_p99_us:int"},
     {"act", "at:time? who:text? action:text? detail:text? id:id?"},
     {"acts", "acts:[act] next:int?"},
     {"event", "at:time? event:text id:id? type:text? queue:text? attempt:int fence:int delay_us:int* percent:int* text:text*"},

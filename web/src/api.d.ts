@@ -459,6 +459,22 @@ export interface Stats {
   wait_p99_us: number;
   run_p50_us: number;
   run_p99_us: number;
+  step_us: number;
+  steps: Step[];
+}
+
+export interface Step {
+  at: Time | null;
+  dispatched: number;
+  succeeded: number;
+  failed: number;
+  cancelled: number;
+  retried: number;
+  rescued: number;
+  wait_p50_us: number;
+  wait_p99_us: number;
+  run_p50_us: number;
+  run_p99_us: number;
 }
 
 export interface Act {

@@ -3,7 +3,7 @@ import { get } from "../client";
 import { compact, duration, number, plural } from "../format";
 import { beat, eventsAt, paused, useLive } from "../live";
 import { link, place, setQuery } from "../router";
-import type { Node, Queue, Ready, Stats, Page } from "../api";
+import type { Node, Page, Queue, Ready, Stats, Step } from "../api";
 import { Bar, Card, Count, Empty, Id, Name, PageHead, Show, Tabs, Time, Trouble, useTitle } from "../ui/basic";
 import { Chart } from "../ui/chart";
 import { State } from "../ui/icons";
@@ -54,40 +54,59 @@ function LiveChart() {
     return <Chart label="events of the last two minutes, per second" data={data} lines={LIVE_LINES} height={150} />;
 }
 
+// ---- the window, by minutes --------------------------------------------------------------------------------------------------------
+
+const PER_MINUTE = [
+    { label: "dispatched", colour: "blue" },
+    { label: "succeeded", colour: "green", fill: true },
+    { label: "failed", colour: "red", fill: true },
+    { label: "retried", colour: "amber", dash: [4, 3] },
+] as const;
+const PERCENTILES = [
+    { label: "wait, median", colour: "blue" },
+    { label: "wait, 99 %", colour: "blue", dash: [3, 3] },
+    { label: "run, median", colour: "green" },
+    { label: "run, 99 %", colour: "green", dash: [3, 3] },
+];
+const DEPTH = [{ label: "unfinished", colour: "violet", fill: true }];
+
+const seconds = (steps: Step[]): number[] => steps.map((step) => Date.parse(step.at!) / 1000);
+
+// The first step may have begun before the window, the last one has not ended: rates are per minute of what there was.
+function Throughput({ stats }: { stats: Stats }) {
+    const steps = stats.steps.slice(1);
+    const now = Date.parse(stats.now!) * 1000;
+    const minutes = steps.map((step) => Math.max(0.25, Math.min(stats.step_us, now - Date.parse(step.at!) * 1000) / 6e7));
+    const data = [seconds(steps), ...PER_MINUTE.map((line) => steps.map((step, i) => Math.round((10 * step[line.label]) / minutes[i]!) / 10))];
+    return <Chart label="throughput and failures per minute" data={data} lines={[...PER_MINUTE]} value={(n) => compact(n)} />;
+}
+
+function Percentiles({ stats }: { stats: Stats }) {
+    const steps = stats.steps;
+    const row = (pick: (step: Step) => number): (number | null)[] => steps.map((step) => pick(step) || null);
+    const data = [seconds(steps), row((step) => step.wait_p50_us), row((step) => step.wait_p99_us), row((step) => step.run_p50_us), row((step) => step.run_p99_us)];
+    return <Chart label="wait and run times, median and 99 per cent" data={data} lines={PERCENTILES} value={duration} log />;
+}
+
+// What is unfinished now, and what came and went since, say what was unfinished then.
+function Depth({ stats }: { stats: Stats }) {
+    let depth = stats.pending + stats.leased + stats.waiting;
+    const row: number[] = [];
+    for (let i = stats.steps.length - 1; i >= 0; i--) {
+        const step = stats.steps[i]!;
+        row.unshift(Math.max(0, depth));
+        depth -= step.dispatched - step.succeeded - step.failed - step.cancelled;
+    }
+    return <Chart label="unfinished tasks" data={[seconds(stats.steps), row]} lines={DEPTH} value={(n) => compact(n)} height={150} />;
+}
+
 // ---- cards ----------------------------------------------------------------------------------------------------------------------
 
 function Times({ stats }: { stats: Stats }) {
-    const most = Math.max(stats.wait_p99_us, stats.run_p99_us, 1);
-    const rows: [string, number, number, string][] = [
-        ["Wait", stats.wait_p50_us, stats.wait_p99_us, "blue"],
-        ["Run", stats.run_p50_us, stats.run_p99_us, "green"],
-    ];
-    // From microseconds to hours: a logarithm keeps both ends visible.
-    const scale = (us: number): number => Math.log10(1 + us);
     return (
-        <table class="times">
-            <thead>
-                <tr>
-                    <th scope="col">Time</th>
-                    <th scope="col" class="num">Median</th>
-                    <th scope="col" class="num">99 %</th>
-                    <th scope="col">On a logarithmic scale</th>
-                </tr>
-            </thead>
-            <tbody>
-                {rows.map(([name, half, most99, tone]) => (
-                    <tr key={name}>
-                        <th scope="row">{name}</th>
-                        <td class="num">{duration(half)}</td>
-                        <td class="num">{duration(most99)}</td>
-                        <td class="wide">
-                            <Bar part={scale(half)} whole={scale(most)} tone={tone} label={`median ${duration(half)}`} />
-                            <Bar part={scale(most99)} whole={scale(most)} tone={tone + " weak"} label={`99 % within ${duration(most99)}`} />
-                        </td>
-                    </tr>
-                ))}
-            </tbody>
-        </table>
+        <p class="times">
+            <span>wait <b>{duration(stats.wait_p50_us)}</b>, 99 % <b>{duration(stats.wait_p99_us)}</b></span> <span>run <b>{duration(stats.run_p50_us)}</b>, 99 % <b>{duration(stats.run_p99_us)}</b></span>
+        </p>
     );
 }
 
@@ -99,8 +118,8 @@ function Health() {
                 {(ready) => (
                     <dl class="facts">
                         {ready.text && <div class="full"><dt>Says</dt><dd>{ready.text}</dd></div>}
-                        <div><dt>Oldest due task</dt><dd>{ready.oldest_due_at ? <>since <Time at={ready.oldest_due_at} /></> : "none waits"}</dd></div>
-                        <div><dt>Store answers in</dt><dd>{duration(ready.store_latency_us ?? 0)}</dd></div>
+                        <div><dt>Oldest due</dt><dd>{ready.oldest_due_at ? <>since <Time at={ready.oldest_due_at} /></> : "none waits"}</dd></div>
+                        <div><dt>Store answers</dt><dd>in {duration(ready.store_latency_us ?? 0)}</dd></div>
                         {!!ready.stuck && <div><dt>Stuck</dt><dd>{number(ready.stuck)}</dd></div>}
                         {!!ready.long_running && <div><dt>Long running</dt><dd>{number(ready.long_running)}</dd></div>}
                     </dl>
@@ -141,9 +160,9 @@ function Queues() {
 }
 
 function Recent() {
-    const view = useLive("overview-dead", (signal) => get<Page>("v1/dead", { limit: 6 }, signal), { wants: (event) => event.event === "failed" });
+    const view = useLive("overview-dead", (signal) => get<Page>("v1/dead", { limit: 4 }, signal), { wants: (event) => event.event === "failed" });
     return (
-        <Card title="Latest dead letters" class="two" side={<a href={link("dead")}>all</a>}>
+        <Card title="Latest dead letters" side={<a href={link("dead")}>all</a>}>
             <Show view={view} rows={4}>
                 {({ tasks }) =>
                     tasks.length ? (
@@ -180,6 +199,7 @@ function Nodes() {
 export function Overview() {
     useTitle("Overview");
     const span = place.value.query.window ?? "1h";
+    const name = WINDOWS.find(([key]) => key === span)?.[1] ?? span;
     const stats = useLive("stats-" + span, (signal) => get<Stats>("v1/stats", { window: span }, signal));
     return (
         <>
@@ -189,11 +209,15 @@ export function Overview() {
             {stats.data?.closed && <div class="notice red" role="status">{stats.data.closed}</div>}
             {stats.data ? <Tiles stats={stats.data} /> : stats.error ? <Trouble problem={stats.error} reload={stats.reload} /> : <div class="tiles">{WINDOWS.map(([key]) => <div key={key} class="tile bone" />)}</div>}
             <div class="grid">
-                <Card title="Now, per second" side={<span class="faint">{paused.value ? "paused" : "two minutes, by events"}</span>} class="two"><LiveChart /></Card>
-                <Health />
-                <Card title="Times" side={<span class="faint">{WINDOWS.find(([key]) => key === span)?.[1] ?? span}</span>} class="two">{stats.data && <Times stats={stats.data} />}</Card>
-                <Nodes />
+                <Card title="Throughput, per minute" side={<span class="faint">{name}</span>} class="two">{stats.data && <Throughput stats={stats.data} />}</Card>
+                <div class="stack">
+                    <Health />
+                    <Nodes />
+                </div>
+                <Card title="Times" side={stats.data && <Times stats={stats.data} />} class="two">{stats.data && <Percentiles stats={stats.data} />}</Card>
                 <Queues />
+                <Card title="Now, per second" side={<span class="faint">{paused.value ? "paused" : "two minutes, by events"}</span>}><LiveChart /></Card>
+                <Card title="Unfinished" side={<span class="faint">{name}</span>}>{stats.data && <Depth stats={stats.data} />}</Card>
                 <Recent />
             </div>
         </>
