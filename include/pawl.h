@@ -1339,6 +1339,26 @@ PAWL_API bool pawl_next_event(pawl_subscription *s, int64_t timeout_us, pawl_eve
 PAWL_API int pawl_subscription_fd(pawl_subscription *s);
 PAWL_API void pawl_unsubscribe(pawl_subscription *s);
 
+typedef struct pawl_fact {
+    int64_t number; /* grows from one to the next */
+    char node[64];  /* the name of the node that tells it, cut if longer */
+    pawl_event event;
+} pawl_fact;
+
+typedef struct pawl_facts {
+    size_t count;
+    const pawl_fact *facts; /* by number */
+    int64_t next;           /* `after` of the next call */
+    int64_t broken; /* before this number nobody listened for a while: who has seen none since then has missed some; 0: never */
+} pawl_facts;
+
+/* What all nodes of the store tell: events of every engine that has it open. They are told only while somebody listens: whoever calls this
+ * does for a minute. The last 20,000 are kept. `after`: the number of the last one seen, 0: whatever is kept, negative: only what comes
+ * from now on. Waits up to timeout_us (negative: no limit) for the first; none in time: count 0. A node that is killed takes what it
+ * had not told along. At most `most` (0 = 1000). UNSUPPORTED: `memory:`, where pawl_subscribe hears everything. */
+PAWL_API pawl_status pawl_follow(pawl *p, int64_t after, int64_t timeout_us, int most, pawl_facts **out, pawl_error *err);
+PAWL_API void pawl_facts_free(pawl_facts *facts);
+
 /* ---------------------------------------------------------------------------------------------------------------------------
  * Health
  */

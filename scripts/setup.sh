@@ -20,6 +20,7 @@ needs_build=(
     "command:pkg-config pkg-config"
     "header:sqlite3.h libsqlite3-dev"
     "module:libmicrohttpd libmicrohttpd-dev"
+    "module:gnutls libgnutls28-dev"
     "module:libpq libpq-dev"
     "module:libmariadb libmariadb-dev"
 )

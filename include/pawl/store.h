@@ -788,6 +788,31 @@ typedef struct pawl_load {
     bool stale;
 } pawl_load;
 
+/* ---- what nodes tell each other ------------------------------------------------------------------------------------------- */
+
+/* A feed of facts, kept only while somebody listens, and the last PAWL_FEED_KEPT or so of them. They have numbers, each one more than the one before; whoever
+ * reads sees them in that order, and none later that has a lower number than one seen. Facts are text of the engine's.
+ *
+ * One transaction of `feed`, by the store's clock: if listen_us is not 0, somebody listens from now for at least so long; if nobody did
+ * until now, the next number stands for all that was not told meanwhile (`broken`: the last such number), and whoever else has the store open hears of it as of
+ * any commit. Then, if anybody listens, the facts are added, of which nobody need hear: who listens looks now and then. */
+#define PAWL_FEED_KEPT 20000
+
+typedef struct pawl_feed {
+    int64_t listen_us;
+    const char *facts; /* NULL: none */
+    int count;         /* of them */
+    /* Answers. */
+    int64_t last, broken;
+    int64_t left_us; /* somebody listens for so long; 0: nobody does */
+} pawl_feed;
+
+typedef struct pawl_feed_row { /* facts as they were told together */
+    int64_t last;              /* the number of the last of them */
+    int count;
+    const char *facts;
+} pawl_feed_row;
+
 /* ---- questions ------------------------------------------------------------------------------------------------------------- */
 
 typedef enum pawl_query_kind {
@@ -809,6 +834,8 @@ typedef enum pawl_query_kind {
     PAWL_QUERY_RELATIVES, /* relatives -> its answers */
     PAWL_QUERY_BATCH,     /* id, or name if id is 0 -> batches[0], or PAWL_NOT_FOUND */
     PAWL_QUERY_BATCHES,   /* batch_filter -> batches, the greatest id first; `id` is the last one seen, 0: none */
+    /* Only of stores that have feed: */
+    PAWL_QUERY_FEED, /* before, limit (0: none) -> feed (its answers) and the rows that end behind number `before` */
     /* Only of stores that have set_gate and load: */
     PAWL_QUERY_GATE, /* -> gate */
     PAWL_QUERY_DUMP  /* dump -> its answers. Bounded by its limits, not in time */
@@ -851,6 +878,9 @@ typedef struct pawl_query {
     pawl_batch_info *batches;
     int batches_count;
     bool batches_more;
+    pawl_feed feed;
+    pawl_feed_row *feed_rows;
+    int feed_rows_count;
 } pawl_query;
 
 /* ---- the store ------------------------------------------------------------------------------------------------------------- */
@@ -965,6 +995,9 @@ typedef struct pawl_store_type {
      * budget only what was started counts as spent (budget_settle), for tasks that had a slot ask anew. INVALID: the store cannot hold one of them; nothing
      * was stored. */
     pawl_status (*load)(pawl_store *store, pawl_load *call, pawl_arena *arena, pawl_error *err);
+
+    /* See pawl_feed. From any thread, at any time. NULL, together with the query FEED: nobody else can have this store open. */
+    pawl_status (*feed)(pawl_store *store, pawl_feed *call, pawl_error *err);
 } pawl_store_type;
 
 #ifdef __cplusplus

@@ -76,6 +76,8 @@ int task_pages(const cli *c, page_fn fetch, void *ctx, pawl_filter *filter, bool
 bool queues_table(const cli *c, const pawl_stats *stats);
 
 int cmd_enqueue(cli *c);
+int cmd_events(cli *c);
+int cmd_top(cli *c);
 int cmd_tasks_list(cli *c);
 int cmd_tasks_show(cli *c);
 int cmd_tasks_why(cli *c);
@@ -139,10 +141,11 @@ int cmd_version(cli *c);
 int cmd_help(cli *c);
 
 extern const opt enqueue_opts[], list_opts[], show_opts[], wait_opts[], cancel_opts[], by_opts[], dead_list_opts[],
-    dead_retry_opts[], dead_ack_opts[], stats_opts[], nodes_opts[], log_opts[], work_opts[], bench_opts[], demo_opts[],
-    migrate_up_opts[], migrate_sql_opts[], cron_next_opts[], move_opts[], export_opts[], import_opts[], limits_list_opts[],
-    limits_set_opts[], limits_key_opts[], limits_concurrency_opts[], limits_turns_opts[], schedules_list_opts[],
-    schedules_show_opts[], schedules_add_opts[], schedules_edit_opts[], schedules_by_opts[], schedules_run_opts[], serve_opts[],
-    tokens_opts[], tokens_add_opts[], tree_opts[], batches_list_opts[], batches_open_opts[], batches_by_opts[];
+    dead_retry_opts[], dead_ack_opts[], stats_opts[], nodes_opts[], events_opts[], top_opts[], log_opts[], work_opts[],
+    bench_opts[], demo_opts[], migrate_up_opts[], migrate_sql_opts[], cron_next_opts[], move_opts[], export_opts[], import_opts[],
+    limits_list_opts[], limits_set_opts[], limits_key_opts[], limits_concurrency_opts[], limits_turns_opts[],
+    schedules_list_opts[], schedules_show_opts[], schedules_add_opts[], schedules_edit_opts[], schedules_by_opts[],
+    schedules_run_opts[], serve_opts[], tokens_opts[], tokens_add_opts[], tree_opts[], batches_list_opts[], batches_open_opts[],
+    batches_by_opts[];
 
 #endif

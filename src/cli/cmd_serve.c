@@ -118,6 +118,8 @@ static pawl_status start_server(serving *s, pawl_error *err)
     server_options o = {.p = s->p,
                         .sockets = s->sockets.fds,
                         .sockets_count = s->sockets.count,
+                        .tls_cert = serve_set.tls_cert,
+                        .tls_key = serve_set.tls_key,
                         .tokens = serve_set.tokens,
                         .hosts = serve_set.hosts.items,
                         .hosts_count = (size_t)serve_set.hosts.count,
@@ -137,6 +139,17 @@ static pawl_status start_server(serving *s, pawl_error *err)
     pawl_status status = server_start(&o, &s->server, err);
     if (status) s->sockets.count = 0; /* they were closed with it */
     return status;
+}
+
+/* Addresses are told as what clients are to say. */
+static void name_tls(serving *s)
+{
+    for (size_t i = 0; serve_set.tls_cert && i < s->sockets.count; i++) {
+        char *text = s->sockets.texts[i], rest[sizeof s->sockets.texts[i]];
+        if (strncmp(text, "http://", 7) != 0) continue;
+        snprintf(rest, sizeof rest, "%s", text + 7);
+        snprintf(text, sizeof s->sockets.texts[i], "https://%.100s", rest);
+    }
 }
 
 static void greet(const serving *s)
@@ -171,10 +184,10 @@ static void reload(serving *s)
     if (serve_configure(s->c, &err)) {
         log_line(&s->log, PAWL_ERROR, "nothing was changed: %s", err.message);
     } else if (server_reload(s->server, &err)) {
-        log_line(&s->log, PAWL_ERROR, "the tokens stay as they were: %s", err.message);
+        log_line(&s->log, PAWL_ERROR, "could not read all again: %s", err.message);
     } else {
         server_set_access_log(s->server, serve_set.access_log);
-        log_line(&s->log, PAWL_INFO, "tokens and access-log were read again; other settings need a restart");
+        log_line(&s->log, PAWL_INFO, "tokens, certificate and access-log were read again; other settings need a restart");
     }
     serve_notify("READY=1");
 }
@@ -227,6 +240,7 @@ static pawl_status serve(serving *s, pawl_error *err)
     if (!status) status = start_engine(s, err);
     if (!status) status = start_server(s, err);
     if (status) return status;
+    name_tls(s);
     greet(s);
     serve_notify("READY=1");
     attend(s);
@@ -246,6 +260,7 @@ int cmd_serve(cli *c)
     if (serve_set.prefix && *serve_set.prefix &&
         (serve_set.prefix[0] != '/' || serve_set.prefix[strlen(serve_set.prefix) - 1] == '/'))
         return cli_usage(c, "--prefix \"%s\" must begin with \"/\" and end without", serve_set.prefix);
+    if (!serve_set.tls_cert != !serve_set.tls_key) return cli_usage(c, "--tls-cert and --tls-key belong together: give both");
     if (stopper_init(&s.stop, serve_set.grace_us, &err)) return cli_fail(c, &err);
     set_log(&s.log);
     s.p = s.stop.p = cli_open(c,

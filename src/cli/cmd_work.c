@@ -238,7 +238,7 @@ static bool worth_showing(pawl_event_kind kind)
     }
 }
 
-static void event_json(const cli *c, const pawl_event *e)
+static void run_event_json(const cli *c, const pawl_event *e)
 {
     answer a;
     cli_json_begin(c, &a);
@@ -285,7 +285,7 @@ static void show_events(worker *w)
     while (pawl_next_event(w->events, 0, &e)) {
         w->closed = w->closed || e.kind == PAWL_EVENT_STORE_CLOSED;
         if (o.quiet || !worth_showing(e.kind)) continue;
-        if (w->c->json) event_json(w->c, &e);
+        if (w->c->json) run_event_json(w->c, &e);
         else event_text(w->c, &e);
     }
     fflush(stdout);

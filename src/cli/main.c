@@ -93,6 +93,9 @@ const command commands[] = {
     {"stats", "Looking", "counts, rates and times", "[OPTIONS]", help_stats, stats_opts, 0, 0, false, cmd_stats},
     {"nodes", "Looking", "processes that run tasks", "[OPTIONS]", help_nodes, nodes_opts, 0, 0, false, cmd_nodes},
     {"log", "Looking", "what people did: the operator log", "[OPTIONS]", help_log, log_opts, 0, 0, false, cmd_log},
+    {"events", "Looking", "what happens to tasks, as it happens", "[-f] [OPTIONS]", help_events, events_opts, 0, 0, false,
+     cmd_events},
+    {"top", "Looking", "a live view of queues, nodes and tasks", "[OPTIONS]", help_top, top_opts, 0, 0, false, cmd_top},
     {"doctor", "Looking", "what a person should know or do about a store", "", help_doctor, NULL, 0, 0, false, cmd_doctor},
     {"cron next", "Looking", "when a cron expression fires, and what it means", "EXPRESSION [OPTIONS]", help_cron_next,
      cron_next_opts, 1, 1, false, cmd_cron_next},
@@ -125,7 +128,7 @@ const opt global_opts[] = {
         "where tasks live: sqlite:PATH, postgres://HOST/DATABASE, mysql://HOST/DATABASE or memory: (else $PAWL_STORE, $DATABASE_URL, "
         "sqlite:pawl.db)"),
     OPTION(OPT_TEXT, "server", &context.server, "URL",
-           "ask a server in place of a store: http://HOST:PORT or unix:/PATH (enqueue, tasks, queues, dead list)"),
+           "ask a server in place of a store: http://HOST:PORT or unix:/PATH (enqueue, tasks, queues, dead list, events, top)"),
     OPTION(OPT_TEXT, "token-file", &context.token_file, "FILE", "a token for the server (else $PAWL_TOKEN)"),
     OPTION(OPT_FLAG, "json", &context.json, NULL, "answer in JSON"),
     OPTION(OPT_FLAG, "no-color", &context.no_color, NULL, "no colours (also: NO_COLOR in the environment)"),
@@ -237,7 +240,7 @@ static bool knows_server(const command *command)
 {
     static int (*const known[])(cli * c) = {cmd_enqueue,       cmd_tasks_list,  cmd_tasks_show,  cmd_tasks_why,
                                             cmd_tasks_cancel,  cmd_tasks_retry, cmd_queues_list, cmd_queues_pause,
-                                            cmd_queues_resume, cmd_dead_list};
+                                            cmd_queues_resume, cmd_dead_list,   cmd_events,      cmd_top};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (command->run == known[i]) return true;
     }

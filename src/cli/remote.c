@@ -203,6 +203,11 @@ static pawl_status fail_by(int code, pawl_bytes body, pawl_error *err)
     return status;
 }
 
+static pawl_status no_server(const cli *c, pawl_error *err)
+{
+    return err_set(err, PAWL_INVALID, "\"%s\" is no server: use http://HOST:PORT or unix:/PATH", c->server);
+}
+
 pawl_status remote_call(const cli *c, const char *method, const char *path, const char *body, buf *out, pawl_error *err)
 {
     place at;
@@ -210,8 +215,7 @@ pawl_status remote_call(const cli *c, const char *method, const char *path, cons
     int fd = -1, code = 0;
     pawl_bytes text;
     buf request, answer;
-    if (!parse(c->server, &at))
-        return err_set(err, PAWL_INVALID, "\"%s\" is no server: use http://HOST:PORT or unix:/PATH", c->server);
+    if (!parse(c->server, &at)) return no_server(c, err);
     pawl_status status = read_token(c, token, err);
     if (!status) status = open_connection(c->server, &at, &fd, err);
     if (status) return status;
@@ -227,6 +231,78 @@ pawl_status remote_call(const cli *c, const char *method, const char *path, cons
     else if (!buf_add(out, text.data, text.len)) status = err_set(err, PAWL_NO_MEMORY, "%s", pawl_status_text(PAWL_NO_MEMORY));
     buf_done(&request);
     buf_done(&answer);
+    return status;
+}
+
+/* ---- streams -------------------------------------------------------------------------------------------------------------------- */
+
+/* Hands on what are whole lines; what is left stays. */
+static bool hand_lines(buf *text, remote_line_fn take, void *ctx)
+{
+    size_t at = 0;
+    bool more = true;
+    for (char *end; more && (end = memchr(text->data + at, '\n', text->len - at));) {
+        char *line = text->data + at;
+        *end = '\0';
+        if (end > line && end[-1] == '\r') end[-1] = '\0';
+        at = (size_t)(end + 1 - text->data);
+        more = take(ctx, line);
+    }
+    memmove(text->data, text->data + at, text->len - at);
+    text->len -= at;
+    return more;
+}
+
+typedef struct stream_head {
+    remote_line_fn take;
+    void *ctx;
+    int status;
+    bool over; /* the head is */
+} stream_head;
+
+static bool take_any(void *ctx, const char *line)
+{
+    stream_head *h = ctx;
+    if (h->over) return h->take(h->ctx, line);
+    if (!h->status && sscanf(line, "HTTP/1.%*1d %3d ", &h->status) != 1) return false;
+    h->over = !*line;
+    return h->status < 300 || !h->over;
+}
+
+static pawl_status read_stream(const cli *c, int fd, stream_head *h, pawl_error *err)
+{
+    char block[16 << 10];
+    buf text;
+    bool more = true;
+    ssize_t n = 0;
+    buf_init(&text, alloc_default(), 1u << 20);
+    while (more && ((n = recv(fd, block, sizeof block, 0)) > 0 || (n < 0 && errno == EINTR))) {
+        if (n > 0) more = buf_add(&text, block, (size_t)n) && hand_lines(&text, take_any, h);
+    }
+    pawl_status status = PAWL_OK;
+    if (h->status >= 300) status = fail_by(h->status, (pawl_bytes){buf_text(&text), text.len}, err);
+    else if (more) status = err_set(err, PAWL_UNAVAILABLE, "%s ended the stream: go on with --after", c->server);
+    buf_done(&text);
+    return status;
+}
+
+pawl_status remote_stream(const cli *c, const char *path, remote_line_fn take, void *ctx, pawl_error *err)
+{
+    place at;
+    char token[TOKEN_MAX];
+    int fd = -1;
+    buf request;
+    stream_head head = {.take = take, .ctx = ctx};
+    if (!parse(c->server, &at)) return no_server(c, err);
+    pawl_status status = read_token(c, token, err);
+    if (!status) status = open_connection(c->server, &at, &fd, err);
+    if (status) return status;
+    buf_init(&request, alloc_default(), 64 << 10);
+    write_request(&request, &at, token, "GET", path, NULL);
+    bool sent = !request.failed && send(fd, request.data, request.len, MSG_NOSIGNAL) == (ssize_t)request.len;
+    status = sent ? read_stream(c, fd, &head, err) : err_set(err, PAWL_UNAVAILABLE, "could not ask %s", c->server);
+    buf_done(&request);
+    close(fd);
     return status;
 }
 

@@ -324,24 +324,30 @@ int remote_enqueue(cli *c, const pawl_task *task)
 
 /* ---- queues --------------------------------------------------------------------------------------------------------------------- */
 
+static pawl_status ask_queues(const cli *c, remote *r, pawl_stats *stats, pawl_error *err)
+{
+    json key, value;
+    pawl_status status = ask(c, r, "GET", err);
+    if (status) return status;
+    json array = json_member(r->object, "queues");
+    pawl_queue_info *list = pawl_arena_alloc(r->arena, (count_of(array) + 1) * sizeof *list);
+    if (!list) return err_set(err, PAWL_NO_MEMORY, "%s", pawl_status_text(PAWL_NO_MEMORY));
+    stats->queues = list;
+    for (size_t at = 0; !status && json_each(array, &at, &key, &value); stats->queues_count++) {
+        list[stats->queues_count] = (pawl_queue_info){.name = ""};
+        status = fields_pick(queue_fields, value, r->arena, &list[stats->queues_count], err);
+    }
+    return status;
+}
+
 int remote_queues(cli *c)
 {
     remote r;
     pawl_error err;
-    json key, value;
     int code = 0;
+    pawl_stats stats = {.now_us = cli_now_us()};
     begin(&r, "/v1/queues");
-    pawl_status status = ask(c, &r, "GET", &err);
-    json array = {0};
-    if (!status) array = json_member(r.object, "queues");
-    pawl_queue_info *list = status ? NULL : pawl_arena_alloc(r.arena, (count_of(array) + 1) * sizeof *list);
-    pawl_stats stats = {.queues = list, .now_us = cli_now_us()};
-    for (size_t at = 0; list && !status && json_each(array, &at, &key, &value); stats.queues_count++) {
-        list[stats.queues_count] = (pawl_queue_info){.name = ""};
-        status = fields_pick(queue_fields, value, r.arena, &list[stats.queues_count], &err);
-    }
-    if (status) code = cli_fail(c, &err);
-    else if (!list) code = cli_no_memory(c);
+    if (ask_queues(c, &r, &stats, &err)) code = cli_fail(c, &err);
     else if (c->json) code = print_answer(&r);
     else if (!queues_table(c, &stats)) code = cli_no_memory(c);
     end(&r);
@@ -349,3 +355,45 @@ int remote_queues(cli *c)
 }
 
 int remote_switch(cli *c, const char *action, const char *done) { return post_each(c, "/v1/queues/", action, done); }
+
+/* ---- all at once ---------------------------------------------------------------------------------------------------------------- */
+
+#define STATS(member) offsetof(pawl_stats, member)
+
+/* clang-format off */
+static const field stats_fields[] = {
+    {"waiting", FIELD_COUNT, STATS(waiting), 0, 0, NULL}, {"pending", FIELD_COUNT, STATS(pending), 0, 0, NULL},
+    {"leased", FIELD_COUNT, STATS(leased), 0, 0, NULL}, {"dead", FIELD_COUNT, STATS(dead), 0, 0, NULL},
+    {"window_us", FIELD_COUNT, STATS(window_us), 0, 0, NULL}, {"now", FIELD_INSTANT, STATS(now_us), 0, 0, NULL},
+    {"dispatched", FIELD_COUNT, STATS(dispatched), 0, 0, NULL}, {"succeeded", FIELD_COUNT, STATS(succeeded), 0, 0, NULL},
+    {"failed", FIELD_COUNT, STATS(failed), 0, 0, NULL}, {"cancelled", FIELD_COUNT, STATS(cancelled), 0, 0, NULL},
+    {"retried", FIELD_COUNT, STATS(retried), 0, 0, NULL}, {"rescued", FIELD_COUNT, STATS(rescued), 0, 0, NULL},
+    {"wait_p50_us", FIELD_COUNT, STATS(wait_p50_us), 0, 0, NULL}, {"wait_p99_us", FIELD_COUNT, STATS(wait_p99_us), 0, 0, NULL},
+    {"run_p50_us", FIELD_COUNT, STATS(run_p50_us), 0, 0, NULL}, {"run_p99_us", FIELD_COUNT, STATS(run_p99_us), 0, 0, NULL},
+    {"closed", FIELD_TEXT, STATS(closed), 0, 0, NULL}, {0},
+};
+/* clang-format on */
+
+static pawl_status view_part(const cli *c, remote *r, const char *path, pawl_error *err)
+{
+    buf_clear(&r->path);
+    buf_str(&r->path, path);
+    return ask(c, r, "GET", err);
+}
+
+pawl_status remote_view(const cli *c, top_view *v, pawl_error *err)
+{
+    remote r;
+    begin(&r, "/v1/queues");
+    pawl_status status = ask_queues(c, &r, &v->stats, err);
+    if (!status) status = view_part(c, &r, "/v1/stats?window=1m", err);
+    if (!status) status = fields_pick(stats_fields, r.object, r.arena, &v->stats, err);
+    if (!status) status = view_part(c, &r, "/v1/nodes", err);
+    if (!status) v->nodes = (int)count_of(json_member(r.object, "nodes"));
+    if (!status) status = view_part(c, &r, "/v1/tasks?state=leased&oldest_first=true&limit=50", err);
+    if (!status) status = read_page(&r, &v->running, err);
+    v->arena = r.arena;
+    r.arena = NULL;
+    end(&r);
+    return status;
+}

@@ -12,7 +12,7 @@
 #define LISTEN_MAX 8
 
 typedef struct serve_settings {
-    const char *config, *tokens, *prefix, *name, *log_format, *log_level;
+    const char *config, *tokens, *prefix, *name, *log_format, *log_level, *tls_cert, *tls_key;
     opt_list listen, hosts;
     int64_t threads, desk_threads, connections, events, payload_max;
     int64_t head_us, idle_us, body_us, answer_us, grace_us;

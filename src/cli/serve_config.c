@@ -19,6 +19,8 @@ const opt serve_opts[] = {
     OPTION(OPT_LIST, "listen", &serve_set.listen, "ADDRESS", "address:port, port, or unix:/path; may be repeated (default: 127.0.0.1:7295)"),
     OPTION(OPT_TEXT, "config", &serve_set.config, "FILE", "read settings from this file (else $PAWL_CONFIG)"),
     OPTION(OPT_TEXT, "tokens", &serve_set.tokens, "FILE", "tokens, see \"pawl tokens\"; with any in it everybody needs one", .fallback = "pawl.tokens"),
+    OPTION(OPT_TEXT, "tls-cert", &serve_set.tls_cert, "FILE", "speak TLS, with this certificate (PEM, with those that lead to its authority)"),
+    OPTION(OPT_TEXT, "tls-key", &serve_set.tls_key, "FILE", "the certificate's key (PEM)"),
     OPTION(OPT_LIST, "hosts", &serve_set.hosts, "NAME", "a name that clients may use for this server beside localhost; may be repeated"),
     OPTION(OPT_TEXT, "prefix", &serve_set.prefix, "PATH", "of all paths, behind a proxy: /pawl"),
     OPTION(OPT_NAME, "name", &serve_set.name, "NAME", "of this node, for people (default: the host's name)"),

@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/log.h"
+#include "http/tls.h"
 #include <pawl.h>
 #include <sys/types.h>
 
@@ -62,6 +63,7 @@ typedef struct http_options {
     int64_t body_us;     /* for all of the body */
     int64_t answer_us;   /* for taking the answer */
     http_handler handler;
+    http_tls *tls; /* NULL: none. Of connections that do not come over a unix socket; outlives the server */
     const logger *log;
 } http_options;
 
@@ -101,10 +103,11 @@ void http_problem(http_request *r, int status, const char *type, const char *fmt
 void http_problem_body(buf *out, int status, const char *type, const char *detail);
 const char *http_reason(int status);
 
-/* An answer without end: sends the head of an answer that lasts as long as its connection, and hands the connection over. It belongs to the
- * caller from now on, does not block, and is not counted or watched here any more; the request is over. -1: it could not be done, and is to
- * be answered otherwise. */
-int http_take_over(http_request *r, const char *content_type);
+/* An answer without end: hands the connection over. It belongs to the caller from now on, who writes everything, the head
+ * (http_stream_head) first; it does not block, and is not counted or watched here any more; the request is over. -1: it could not be done,
+ * and is to be answered otherwise. */
+int http_take_over(http_request *r);
+void http_stream_head(buf *out, const char *content_type);
 bool http_is_head(const http_request *r); /* a GET whose answer goes without its body */
 
 #endif

@@ -102,20 +102,19 @@ void http_answer(http_request *r, int status, const char *content_type, buf *bod
 }
 
 /* The library closes a connection without shutting it down (MHD_USE_TURBO): a second descriptor of the same connection goes on. */
-int http_take_over(http_request *r, const char *content_type)
+void http_stream_head(buf *out, const char *content_type)
 {
-    char head[512];
+    buf_fmt(out,
+            "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+            "X-Accel-Buffering: no\r\nConnection: close\r\n\r\n",
+            content_type);
+}
+
+int http_take_over(http_request *r)
+{
     CHECK(!r->status && !r->held);
-    int n = snprintf(head, sizeof head,
-                     "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
-                     "X-Accel-Buffering: no\r\nConnection: close\r\n\r\n",
-                     content_type);
     int fd = fcntl(r->conn->fd, F_DUPFD_CLOEXEC, 3);
     if (fd < 0) return -1;
-    if (send(fd, head, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) != n) {
-        close(fd);
-        return -1;
-    }
     r->status = 200;
     r->taken = true;
     return fd;

@@ -51,14 +51,18 @@ void wake_lane(http_lane *lane)
 
 /* ---- connections -------------------------------------------------------------------------------------------------------------- */
 
-static void describe_peer(http_conn *conn)
+/* By the address that was accepted: the descriptor may be one of this process's own (tls.h). */
+static void describe_peer(http_conn *conn, const union MHD_ConnectionInfo *from)
 {
     struct sockaddr_storage peer = {0};
-    socklen_t n = sizeof peer;
     const struct sockaddr_in *four = (const void *)&peer;
     const struct sockaddr_in6 *six = (const void *)&peer;
     snprintf(conn->peer_text, sizeof conn->peer_text, "unknown");
-    if (getpeername(conn->fd, (struct sockaddr *)&peer, &n)) return;
+    if (!from || !from->client_addr) return;
+    memcpy(&peer, from->client_addr,
+           from->client_addr->sa_family == AF_INET    ? sizeof *four
+           : from->client_addr->sa_family == AF_INET6 ? sizeof *six
+                                                      : sizeof peer.ss_family);
     if (peer.ss_family == AF_UNIX) {
         conn->peer = HTTP_PEER_UNIX;
         snprintf(conn->peer_text, sizeof conn->peer_text, "unix");
@@ -81,7 +85,7 @@ static void conn_started(http_lane *lane, struct MHD_Connection *connection, voi
     conn->server = s;
     conn->lane = lane;
     conn->fd = info->connect_fd;
-    describe_peer(conn);
+    describe_peer(conn, MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS));
     conn_deadline(conn, s->options.head_us);
     pthread_mutex_lock(&s->lock);
     list_append(&s->conns, &conn->link);
@@ -140,6 +144,11 @@ static void take_in(http_lane *lane, int fd, const struct sockaddr_storage *peer
     if (peer->ss_family != AF_UNIX) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (!take_place(lane->server)) {
         turn_away(fd);
+        return;
+    }
+    if (lane->server->options.tls && peer->ss_family != AF_UNIX) fd = tls_wrap(lane->server->options.tls, fd);
+    if (fd < 0) {
+        leave_place(lane->server);
     } else if (MHD_add_connection(lane->daemon, fd, (const struct sockaddr *)peer, n) != MHD_YES) { /* it has closed fd */
         leave_place(lane->server);
     }

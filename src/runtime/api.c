@@ -311,6 +311,14 @@ pawl_status pawl_get_nodes(pawl *p, pawl_nodes **out, pawl_error *err)
     LEAVE(p);
 }
 
+pawl_status pawl_follow(pawl *p, int64_t after, int64_t timeout_us, int most, pawl_facts **out, pawl_error *err)
+{
+    ENTER(p);
+    status = out ? not_inside(rt, "pawl_follow", err) : null("out", err);
+    if (!status) status = feed_follow(rt, after, timeout_us, most, out, err);
+    LEAVE(p);
+}
+
 pawl_status pawl_get_acts(pawl *p, int64_t before, int limit, pawl_acts **out, pawl_error *err)
 {
     ENTER(p);

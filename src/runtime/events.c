@@ -109,6 +109,14 @@ static bool is_ready(pawl_subscription *s, int64_t until)
     return s->count > 0;
 }
 
+bool events_wait(pawl_subscription *s, int64_t until)
+{
+    pthread_mutex_lock(&s->lock);
+    bool ready = is_ready(s, until);
+    pthread_mutex_unlock(&s->lock);
+    return ready;
+}
+
 bool pawl_next_event(pawl_subscription *s, int64_t timeout_us, pawl_event *event)
 {
     if (!s || !event) return false;

@@ -58,6 +58,7 @@ void pawl_trail_free(pawl_trail *trail) { take_back(trail); }
 void pawl_stats_free(pawl_stats *stats) { take_back(stats); }
 void pawl_nodes_free(pawl_nodes *nodes) { take_back(nodes); }
 void pawl_acts_free(pawl_acts *acts) { take_back(acts); }
+void pawl_facts_free(pawl_facts *facts) { take_back(facts); }
 void pawl_limits_free(pawl_limits *limits) { take_back(limits); }
 void pawl_places_free(pawl_places *places) { take_back(places); }
 void pawl_schedule_info_free(pawl_schedule_info *info) { take_back(info); }

@@ -259,6 +259,7 @@ static void look_at_watch(runtime *rt)
     rt->loop.recheck_us = again_us >= 0 ? mono(rt) + again_us : INT64_MAX;
     if (!changed) return;
     if (!CANARY(WAIT_UNWOKEN)) waits_wake(rt, NULL);
+    feed_poke(rt, true);
     loop_enter(rt, -1);
     core_wake(rt->core, runtime_now(rt));
     loop_leave(rt);

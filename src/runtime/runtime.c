@@ -74,6 +74,8 @@ static void init_locks(runtime *rt)
     runtime_cond_init(&rt->phase_cond);
     waits_init(&rt->waits);
     events_init(rt);
+    pthread_mutex_init(&rt->feed.lock, NULL);
+    runtime_cond_init(&rt->feed.cond);
     loop_init(rt);
 }
 
@@ -227,6 +229,7 @@ static pawl_status build(runtime *rt, const pawl_options *options, pawl_error *e
     if ((status = config_defaults(rt, err))) return status;
     if (!rt->options.inline_mode && !loop_start(rt))
         return err_set(err, PAWL_UNAVAILABLE, "could not start the engine's thread: %s", strerror(errno));
+    if (!feed_start(rt)) return err_set(err, PAWL_UNAVAILABLE, "could not start the engine's thread: %s", strerror(errno));
     if (!(rt->handle = handle_new(rt))) return err_set(err, PAWL_NO_MEMORY, "could not open the engine: out of memory");
     return PAWL_OK;
 }
@@ -247,6 +250,7 @@ pawl_status runtime_open(const pawl_options *options, runtime **out, pawl_error 
     if (!rt) return err_set(err, PAWL_NO_MEMORY, "could not open the engine: out of memory");
     pawl_status status = build(rt, options, err);
     if (status) {
+        feed_stop(rt);
         end_loop_thread(rt);
         runtime_free(rt);
         return status;
@@ -418,6 +422,7 @@ void runtime_free(runtime *rt)
     work_done(rt);
     store_close(rt->store);
     events_done(rt);
+    feed_done(rt);
     destroy_handlers(rt);
     map_done(&rt->handlers);
     destroy_locks(rt);
@@ -457,7 +462,7 @@ pawl_status runtime_close(runtime *rt, pawl_error *err)
     loop_enter(rt, -1);
     ticket_expire_all(rt);
     loop_leave(rt);
-    events_close(rt);
+    feed_stop(rt);
     if (status && look_numbers(rt).running > 0 && rt->loop.threaded) {
         abandon(rt);
         return status;

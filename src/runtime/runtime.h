@@ -14,6 +14,7 @@
  *   ticket.c    one call that changes something: submit, wait, answer
  *   dispatch.c  tickets that insert tasks; ops.c: all others
  *   validate.c  what callers pass in
+ *   feed.c      what other nodes are told of events
  *   look.c      get, list, stats, nodes, health; why.c; wait.c; events.c
  *   inline.c    no threads: everything on the caller's
  *   gate.c      a store whose tasks move to another one; move.c, move_copy.c: moving them; record.c, export.c, import.c: as text
@@ -468,8 +469,32 @@ typedef struct events {
 void events_init(runtime *rt);
 void events_publish(runtime *rt, const pawl_event *event);
 pawl_status events_subscribe(runtime *rt, size_t capacity, pawl_subscription **out, pawl_error *err);
-void events_close(runtime *rt); /* subscriptions live on without it */
+bool events_wait(pawl_subscription *s, int64_t until_us); /* for one; false: none came, or the engine closes */
+void events_close(runtime *rt);                           /* subscriptions live on without it */
 void events_done(runtime *rt);
+
+/* ---- the feed: what other nodes are told --------------------------------------------------------------------------------- */
+
+typedef struct news_feed {
+    pthread_mutex_t lock;
+    pthread_cond_t cond;
+    pthread_t thread;
+    bool threaded, stop;
+    bool poked;                /* somebody may listen: look */
+    bool urgent;               /* at once */
+    bool telling;              /* events are being told */
+    int64_t looked_us;         /* the thread's: when it looked last */
+    _Atomic int64_t look_us;   /* this node's own commits ask for a look from then on */
+    int64_t heard_us;          /* this node listens, and has said so then; 0: never */
+    int64_t told;              /* how often something was told by this node */
+    pawl_subscription *events; /* from the beginning, if somebody listened then: a one_shot engine's, or the thread's */
+} news_feed;
+
+bool feed_start(runtime *rt);             /* false: no thread */
+void feed_poke(runtime *rt, bool others); /* others committed, or this node did */
+void feed_stop(runtime *rt);              /* tells the rest */
+void feed_done(runtime *rt);
+pawl_status feed_follow(runtime *rt, int64_t after, int64_t timeout_us, int most, pawl_facts **out, pawl_error *err);
 
 /* ---- inline mode --------------------------------------------------------------------------------------------------------- */
 
@@ -509,6 +534,7 @@ struct runtime {
     storeq storeq;
     waits waits;
     events events;
+    news_feed feed;
     pool *pools; /* one per queue of the core; NULL before the first start */
     int pools_count;
 

@@ -23,6 +23,7 @@ void step_answered(runtime *rt, core_call *call)
 {
     note_failure(rt, call);
     rt->commits += is_commit(call);
+    if (is_commit(call)) feed_poke(rt, false);
     if (call->kind == CORE_APPLY) waits_wake(rt, &call->u.batch);
     else if (call->kind == CORE_RESCUE) waits_wake(rt, NULL);
     core_answered(rt->core, runtime_now(rt), call);

@@ -59,7 +59,7 @@ static const struct {
              "run_p50_us:int run_p99_us:int"},
     {"act", "at:time? who:text? action:text? detail:text? id:id?"},
     {"acts", "acts:[act] next:int?"},
-    {"event", "at:time? event:text id:id? type:text? queue:text? attempt:int fence:int delay_us:int* percent:int* text:text*"},
+    {"event", "at:time? event:text id:id? type:text? queue:text? attempt:int fence:int delay_us:int* percent:int* text:text* node:text?"},
     {"gap", "lost:int?"},
     {"alive", "status:text version:text"},
     {"ready", "status:text text:text?* store_latency_us:int* loop_lag_us:int* lease_left_us:int* running:int* ready:int* stuck:int* long_running:int* "

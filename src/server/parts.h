@@ -77,6 +77,13 @@ void idem_free(idem_table *t);
 bool idem_begin(call *c); /* false: it was answered: again, or with a problem */
 void idem_end(call *c, int status, const buf *body);
 
+/* follow.c: calls back, on a thread of its own, with what all nodes tell, while it is wanted. `now`: that is all so far. */
+typedef struct follower follower;
+typedef void (*follow_fn)(void *ctx, const pawl_facts *facts, bool now);
+follower *follow_open(pawl *p, int64_t after, follow_fn take, void *ctx, pawl_error *err);
+void follow_want(follower *f, bool wanted);
+void follow_close(follower *f);
+
 /* events.c */
 typedef struct events events;
 events *events_new(server *s, size_t most, pawl_error *err);
@@ -97,6 +104,7 @@ struct server {
     char *prefix;
     auth *auth;
     http_server *http;
+    http_tls *tls;
     desk desk;
     idem_table *idem;
     events *events;

@@ -153,6 +153,7 @@ static pawl_status open_parts(server *s, pawl_error *err)
         return err_set(err, PAWL_NO_MEMORY, "could not start the server: out of memory");
     if (!(s->auth = auth_new(o->tokens, o->hosts, o->hosts_count, err))) return err->status;
     if (!(s->events = events_new(s, o->events_max, err))) return err->status;
+    if (o->tls_cert && tls_open(o->tls_cert, o->tls_key, o->threads, &s->tls, err)) return err->status;
     http_options http = {.sockets = o->sockets,
                          .sockets_count = o->sockets_count,
                          .threads = o->threads,
@@ -162,6 +163,7 @@ static pawl_status open_parts(server *s, pawl_error *err)
                          .body_us = o->body_us,
                          .answer_us = o->answer_us,
                          .handler = {on_head, on_run, on_done, s},
+                         .tls = s->tls,
                          .log = &s->options.log};
     return http_start(&http, &s->http, err);
 }
@@ -170,6 +172,7 @@ static void free_parts(server *s)
 {
     desk_close(&s->desk);
     events_free(s->events);
+    tls_close(s->tls);
     auth_free(s->auth);
     idem_free(s->idem);
     alloc_free(alloc_default(), s->prefix);
@@ -189,7 +192,11 @@ pawl_status server_start(const server_options *options, server **out, pawl_error
     return status;
 }
 
-pawl_status server_reload(server *s, pawl_error *err) { return auth_reload(s->auth, err); }
+pawl_status server_reload(server *s, pawl_error *err)
+{
+    pawl_status status = auth_reload(s->auth, err);
+    return status || !s->tls ? status : tls_reload(s->tls, err);
+}
 
 void server_set_access_log(server *s, bool on) { atomic_store(&s->access_log, on); }
 

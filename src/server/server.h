@@ -12,8 +12,9 @@ typedef struct server_options {
     pawl *p;            /* open; outlives the server */
     const int *sockets; /* listening; the server's from now on */
     size_t sockets_count;
-    const char *tokens;       /* file of tokens; NULL: none, only local clients are let in */
-    const char *const *hosts; /* names that a Host header may have, beside localhost and addresses */
+    const char *tls_cert, *tls_key; /* files; NULL: no TLS */
+    const char *tokens;             /* file of tokens; NULL: none, only local clients are let in */
+    const char *const *hosts;       /* names that a Host header may have, beside localhost and addresses */
     size_t hosts_count;
     const char *prefix; /* of all paths, behind a proxy; NULL or "": none */
     int threads;        /* that speak HTTP */

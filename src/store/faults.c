@@ -209,6 +209,11 @@ static pawl_status faulty_load(pawl_store *store, pawl_load *call, pawl_arena *a
     return store_load(faulty_of(store)->inner, call, arena, err);
 }
 
+static pawl_status faulty_feed(pawl_store *store, pawl_feed *call, pawl_error *err)
+{
+    return store_feed(faulty_of(store)->inner, call, err);
+}
+
 static const pawl_store_type callbacks = {
     .close = faulty_close,
     .register_node = faulty_register,
@@ -227,6 +232,7 @@ static const pawl_store_type callbacks = {
     .backup = faulty_backup,
     .set_gate = faulty_set_gate,
     .load = faulty_load,
+    .feed = faulty_feed,
 };
 
 pawl_status store_with_faults(pawl_store *inner, const pawl_allocator *a, fault_fn decide, void *ctx, pawl_store **out)

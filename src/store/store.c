@@ -137,6 +137,12 @@ pawl_status store_load(pawl_store *store, pawl_load *call, pawl_arena *arena, pa
     return store->type->load ? store->type->load(store, call, arena, err) : cannot_move(store, err);
 }
 
+pawl_status store_feed(pawl_store *store, pawl_feed *call, pawl_error *err)
+{
+    if (!store->type->feed) return err_set(err, PAWL_UNSUPPORTED, "stores of the kind \"%s:\" have no feed", store->type->scheme);
+    return store->type->feed(store, call, err);
+}
+
 uint64_t pawl_id_sum(pawl_id id)
 {
     uint64_t bits = (uint64_t)id;
@@ -161,4 +167,5 @@ void store_wrap(pawl_store_type *type, const pawl_store_type *inner)
     if (!inner->backup) type->backup = NULL;
     if (!inner->set_gate) type->set_gate = NULL;
     if (!inner->load) type->load = NULL;
+    if (!inner->feed) type->feed = NULL;
 }

@@ -201,6 +201,14 @@ static pawl_status trace_load(pawl_store *store, pawl_load *call, pawl_arena *ar
     return tell(s, began_us, status, err, "load %d rows of part %d", call->page->count, (int)call->page->part);
 }
 
+static pawl_status trace_feed(pawl_store *store, pawl_feed *call, pawl_error *err)
+{
+    traced *s = traced_of(store);
+    int64_t began_us = monotonic_us();
+    pawl_status status = s->inner->type->feed(s->inner, call, err);
+    return tell(s, began_us, status, err, "tell %d facts", call->count);
+}
+
 static const pawl_store_type callbacks = {
     .close = trace_close,
     .register_node = trace_register,
@@ -219,6 +227,7 @@ static const pawl_store_type callbacks = {
     .backup = trace_backup,
     .set_gate = trace_set_gate,
     .load = trace_load,
+    .feed = trace_feed,
 };
 
 pawl_status store_with_trace(pawl_store *inner, const pawl_allocator *a, pawl_log_fn log, void *ctx, pawl_store **out)

@@ -28,7 +28,7 @@ offers() {
 }
 
 is "commands" "$(offers pawl en)" "enqueue"
-like "all commands" "$(offers pawl '')" "^enqueue tasks batches queues limits schedules dead work serve tokens config stats nodes log doctor cron backup move export import migrate bench completion version help$"
+like "all commands" "$(offers pawl '')" "^enqueue tasks batches queues limits schedules dead work serve tokens config stats nodes log events top doctor cron backup move export import migrate bench completion version help$"
 is "the second word" "$(offers pawl tasks '')" "list show why wait cancel retry tree"
 is "migrate" "$(offers pawl migrate '')" "status up sql"
 is "options" "$(offers pawl migrate up --)" "--dry-run --store --server --token-file --json --no-color --help"

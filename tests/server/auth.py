@@ -201,7 +201,7 @@ def main():
         served.until("it expires", lambda: server.get("/v1/tasks", Authorization=f"Bearer {old['text']}").json.get("type") == "urn:pawl:problem:expired_token")
         os.rename(os.path.join(folder, "pawl.tokens"), os.path.join(folder, "away"))
         server.process.send_signal(served.signal.SIGHUP)
-        server.wait_line("the tokens stay as they were")
+        server.wait_line("the old ones stay")
         checks.equal("a lost file opens nothing", server.get("/v1/tasks").status, 401)
     prefixes()
     refused_at_start()

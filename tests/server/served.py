@@ -47,7 +47,7 @@ class Server:
                                         stdout=subprocess.DEVNULL, text=True, pass_fds=self.sockets)
         threading.Thread(target=self.read, daemon=True).start()
         line = self.wait_line("listening on ")
-        found = re.search(r"http://(\S+):(\d+)", line)
+        found = re.search(r"https?://(\S+):(\d+)", line)
         if found:
             self.address = (found[1].strip("[]"), int(found[2]))
         return self

@@ -501,6 +501,7 @@ export interface Event {
   delay_us?: number;
   percent?: number;
   text?: string;
+  node: string | null;
 }
 
 export interface Gap {

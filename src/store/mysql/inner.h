@@ -426,6 +426,7 @@ void my_watch_check(pawl_store *store, bool *changed, int64_t *again_us);
 pawl_status my_schema(const pawl_store_options *options, pawl_schema *out, pawl_arena *arena, pawl_error *err);
 void my_examine(const pawl_store_options *options, pawl_store *store, pawl_findings *findings);
 pawl_status my_set_gate(pawl_store *store, const pawl_gate *gate, pawl_error *err);
+pawl_status my_feed(pawl_store *store, pawl_feed *call, pawl_error *err);
 pawl_status my_arrive(pawl_store *store, pawl_load *call, pawl_arena *arena, pawl_error *err); /* load */
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------------ */

@@ -19,7 +19,7 @@
 /* Programs must know this schema number, or a later one, to use a store with that schema. */
 static int min_reader(int schema)
 {
-    static const int numbers[] = {0, 4, 4, 4, 4}; /* nothing less than 4 was ever released */
+    static const int numbers[] = {0, 5, 5, 5, 5, 5}; /* nothing less than 5 was ever released */
     return schema < (int)(sizeof numbers / sizeof *numbers) ? numbers[schema] : schema;
 }
 

@@ -260,6 +260,7 @@ const pawl_store_type store_mysql_type = {
     .watch_check = my_watch_check,
     .schema = my_schema,
     .examine = my_examine,
+    .feed = my_feed,
     .set_gate = my_set_gate,
     .load = my_arrive,
 };

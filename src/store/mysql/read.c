@@ -108,6 +108,7 @@ static bool answer_query(reading *r, pawl_query *query, pawl_status *status, paw
     case PAWL_QUERY_NODES: my_nodes_read(r, query); return true;
     case PAWL_QUERY_SETTINGS: settings_read(r, query); return true;
     case PAWL_QUERY_ACTS: acts_read(r, query); return true;
+    case PAWL_QUERY_FEED: my_feed_read(r, query); return true;
     case PAWL_QUERY_GATE: my_gate_read(r, query); return true;
     case PAWL_QUERY_DUMP: my_dump_read(r, query->dump); return true;
     case PAWL_QUERY_LIMITS:

@@ -30,6 +30,7 @@ pawl_status my_list_read(reading *r, pawl_query *query, pawl_error *err);
 pawl_trail *my_trail_read(reading *r, pawl_id id);
 pawl_stats *my_stats_read(reading *r, int64_t window_us);
 void my_nodes_read(reading *r, pawl_query *query);
+void my_feed_read(reading *r, pawl_query *query);
 void my_gate_read(reading *r, pawl_query *query);
 void my_dump_read(reading *r, pawl_dump *d);
 bool my_limits_read(reading *r, pawl_query *query); /* false: the cursor is none */

@@ -164,6 +164,7 @@ const pawl_store_type store_postgres_type = {
     .watch_check = pg_watch_check,
     .schema = pg_schema,
     .examine = pg_examine,
+    .feed = pg_feed,
     .set_gate = pg_set_gate,
     .load = pg_load,
 };

@@ -122,6 +122,7 @@ static bool answer(reading *r, pawl_query *query, pawl_status *status, pawl_erro
     case PAWL_QUERY_BATCHES:
         *status = err_set(err, PAWL_UNSUPPORTED, "stores of this kind keep no families of tasks yet");
         return true;
+    case PAWL_QUERY_FEED: pg_feed_read(r, query); return true;
     case PAWL_QUERY_GATE: pg_gate_read(r, query); return true;
     case PAWL_QUERY_DUMP: pg_dump_read(r, query->dump); return true;
     }

@@ -34,7 +34,8 @@ pawl_stats *pg_stats_read(reading *r, int64_t window_us);
 void pg_nodes_read(reading *r, pawl_query *query);
 bool pg_limits_read(reading *r, pawl_query *query); /* limits.c; false: the cursor is none */
 bool pg_places_read(reading *r, pawl_query *query); /* places.c; the same */
-void pg_gate_read(reading *r, pawl_query *query);   /* gate.c */
-void pg_dump_read(reading *r, pawl_dump *dump);     /* dump.c */
+void pg_feed_read(reading *r, pawl_query *query);
+void pg_gate_read(reading *r, pawl_query *query); /* gate.c */
+void pg_dump_read(reading *r, pawl_dump *dump);   /* dump.c */
 
 #endif

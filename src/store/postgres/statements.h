@@ -10,6 +10,8 @@
     /* read.sql */ \
     X(state) X(info) X(attempts) X(logs) X(audit) X(nodes) X(queues) X(due) X(rollup) X(settings) X(limits) X(places) \
     X(list_all) X(list_live) X(list_leased) X(list_done) X(list_failed) X(list_key) X(list_known) X(list_bounds) X(acts) \
+    /* feed.sql */ \
+    X(feed) X(feed_head) X(feed_list) \
     /* move.sql */ \
     X(set_gate) X(gate) X(dump_range) X(dump_counts) X(dump_tasks) X(dump_attempts) X(dump_logs) X(dump_changes) X(dump_minutes) \
     X(dump_acts) X(dump_queues) X(dump_numbers) X(dump_limits) X(dump_budgets) \

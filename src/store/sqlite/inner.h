@@ -229,6 +229,7 @@ pawl_status sqlite_backup(pawl_store *store, const char *path, pawl_backup_fn pr
 pawl_status sqlite_schema(const pawl_store_options *options, pawl_schema *out, pawl_arena *arena, pawl_error *err);
 pawl_status sqlite_set_gate(pawl_store *store, const pawl_gate *gate, pawl_error *err);
 pawl_status sqlite_load(pawl_store *store, pawl_load *call, pawl_arena *arena, pawl_error *err);
+pawl_status sqlite_feed(pawl_store *store, pawl_feed *call, pawl_error *err);
 void sqlite_examine(const pawl_store_options *options, pawl_store *store, pawl_findings *findings);
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------------ */

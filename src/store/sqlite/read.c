@@ -154,6 +154,7 @@ static bool answer(reading *r, pawl_query *query, pawl_status *status, pawl_erro
     case PAWL_QUERY_NODES: nodes_read(r, query); return true;
     case PAWL_QUERY_SETTINGS: settings_read(r, query); return true;
     case PAWL_QUERY_ACTS: acts_read(r, query); return true;
+    case PAWL_QUERY_FEED: feed_read(r, query); return true;
     case PAWL_QUERY_GATE: gate_read(r, query); return true;
     case PAWL_QUERY_DUMP: dump_read(r, query->dump); return true;
     case PAWL_QUERY_PLACES:

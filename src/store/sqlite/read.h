@@ -32,6 +32,7 @@ void nodes_read(reading *r, pawl_query *query);
 bool schedules_read(reading *r, pawl_query *query); /* schedule.c; false: there is no such schedule */
 bool batches_read(reading *r, pawl_query *query);   /* batch.c; false: there is no such batch */
 void relatives_read(reading *r, pawl_relatives_query *query);
+void feed_read(reading *r, pawl_query *asked);
 void gate_read(reading *r, pawl_query *query);    /* gate.c */
 void dump_read(reading *r, pawl_dump *dump);      /* dump.c */
 void quota_dump_limits(reading *r, pawl_dump *d); /* quota_past.c */

@@ -272,6 +272,7 @@ const pawl_store_type store_sqlite_type = {
     .backup = sqlite_backup,
     .schema = sqlite_schema,
     .examine = sqlite_examine,
+    .feed = sqlite_feed,
     .set_gate = sqlite_set_gate,
     .load = sqlite_load,
 };

@@ -36,6 +36,8 @@
     X(dump_done) X(dump_failed) X(dump_attempts) X(dump_log) X(dump_changes) X(dump_minute_next) X(dump_minutes) X(dump_acts) \
     X(dump_numbers) X(load_end) X(load_failed) X(load_resolved) X(load_retried_done) X(load_retried_failed) X(load_found) \
     X(load_change) X(load_key) X(load_node_find) X(load_node_add) X(load_minute) \
+    /* feed.sql */ \
+    X(feed_head) X(feed_head_put) X(feed_put) X(feed_trim) X(feed_list) \
     /* node.sql */ \
     X(node_life) X(node_add) X(node_kill) X(node_victim) X(heartbeat_add) X(heartbeat_beat) X(heartbeat_leases) \
     X(heartbeat_drop) X(heartbeat_get) X(heartbeat_others) X(cancel_list) X(leased_by) X(leased_page) X(leased_marks) \

@@ -1,0 +1,19 @@
+-- What nodes tell of what they do, while somebody listens.
+
+-- name: feed_lock
+SELECT last, broken, until_us FROM @.pawl_feed_head WHERE id = 1 FOR UPDATE;
+
+-- name: feed_head
+SELECT last, broken, until_us FROM @.pawl_feed_head WHERE id = 1;
+
+-- name: feed_head_put
+UPDATE @.pawl_feed_head SET last = $1, broken = $2, until_us = $3 WHERE id = 1;
+
+-- name: feed_put
+INSERT INTO @.pawl_feed (last, count, facts) VALUES ($1, $2, $3);
+
+-- name: feed_trim
+DELETE FROM @.pawl_feed WHERE last <= $1;
+
+-- name: feed_list
+SELECT last, count, facts FROM @.pawl_feed FORCE INDEX (PRIMARY) WHERE last > $1 ORDER BY last LIMIT $2;
