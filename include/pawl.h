@@ -847,13 +847,22 @@ typedef struct pawl_queue_info {
     int workers, running, ready;              /* of this engine; 0 if it does not serve the queue */
 } pawl_queue_info;
 
+typedef struct pawl_stats_step {
+    int64_t at_us; /* its begin */
+    int64_t dispatched, succeeded, failed, cancelled, retried, rescued;
+    int64_t wait_p50_us, wait_p99_us, run_p50_us, run_p99_us;
+} pawl_stats_step;
+
 typedef struct pawl_stats {
     size_t queues_count;
     const pawl_queue_info *queues;
     int64_t waiting, pending, leased, dead;                             /* stored now */
     int64_t dispatched, succeeded, failed, cancelled, retried, rescued; /* in the window, from rollups */
     int64_t wait_p50_us, wait_p99_us, run_p50_us, run_p99_us;           /* in the window, within a factor of 1.5 */
-    int64_t window_us;
+    int64_t window_us, step_us;
+    size_t steps_count;
+    const pawl_stats_step
+        *steps; /* the window in about sixty parts of whole minutes, oldest first; the first may have begun before it */
     int64_t now_us;
     const char *closed; /* why the store takes no tasks: they move to another one, or have moved (see pawl_move); NULL: it does */
 } pawl_stats;

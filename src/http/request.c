@@ -146,13 +146,21 @@ static struct MHD_Response *response_of(http_request *r)
     return response;
 }
 
+static bool has_header(const http_request *r, const char *name)
+{
+    for (size_t i = 0; i < r->headers_count; i++) {
+        if (strcasecmp(r->headers[i].name, name) == 0) return true;
+    }
+    return false;
+}
+
 /* Gives the answer to the library. */
 static enum MHD_Result queue_answer(http_request *r)
 {
     struct MHD_Response *response = response_of(r);
     if (!response) return MHD_NO;
     if (r->content_type) MHD_add_response_header(response, "Content-Type", r->content_type);
-    MHD_add_response_header(response, "Cache-Control", "no-store");
+    if (!has_header(r, "Cache-Control")) MHD_add_response_header(response, "Cache-Control", "no-store");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     for (size_t i = 0; i < r->headers_count; i++) MHD_add_response_header(response, r->headers[i].name, r->headers[i].value);
     if (r->close_after || atomic_load(&r->conn->server->quiet)) MHD_add_response_header(response, "Connection", "close");

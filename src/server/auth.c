@@ -2,10 +2,12 @@
  *
  *     Host             an address, localhost, or a name that was configured: a page of a stranger's, whose name was made to point here,
  *                      says another one
- *     Sec-Fetch-Site   a browser that asks for another site's page is refused
+ *     Sec-Fetch-Site   a browser that asks for another site's page is refused, unless somebody followed a link to what is open to all
  *     Origin           the same for older browsers: it must be this very server
- *     token            Authorization: Bearer. Where tokens are configured everybody needs one. Where there are none, whoever is on this
- *                      machine (by the socket's word) may do everything, and nobody else anything
+ *     token            Authorization: Bearer, or the cookie of the dashboard. Where tokens are configured everybody needs one. Where there
+ *                      are none, whoever is on this machine (by the socket's word) may do everything, and nobody else anything
+ *     cookie           a browser sends it by itself, so what changes something must come from a page of this very server, by the
+ *                      browser's word (Sec-Fetch-Site, else Origin), whatever SameSite=Strict does already
  *     scope, tenant    what the token allows
  *
  * A token is hashed, and its hash is compared with every one there is, to the last byte: how long it takes tells nothing.
@@ -22,7 +24,6 @@
 #include <strings.h>
 
 #define HOSTS_MAX 64
-#define TOKEN_BYTES_MAX 512
 
 struct auth {
     char *path;
@@ -78,7 +79,13 @@ static bool same_origin(const char *origin, const char *host)
     return at && strcasecmp(at, host) == 0;
 }
 
-static int check_origin(auth *a, const http_request *r, const char **type, const char **why)
+static bool link_followed(const http_request *r)
+{
+    const char *mode = http_header(r, "sec-fetch-mode"), *to = http_header(r, "sec-fetch-dest");
+    return http_request_method(r) == HTTP_GET && mode && strcmp(mode, "navigate") == 0 && to && strcmp(to, "document") == 0;
+}
+
+static int check_origin(auth *a, const http_request *r, scope wanted, const char **type, const char **why)
 {
     const char *host = http_header(r, "host"), *site = http_header(r, "sec-fetch-site"), *origin = http_header(r, "origin");
     *type = "wrong_host";
@@ -86,6 +93,7 @@ static int check_origin(auth *a, const http_request *r, const char **type, const
     if (!host || !host_allowed(a, host)) return 421;
     *type = "cross_site";
     *why = "the request comes from a page of another site";
+    if (wanted == SCOPE_NONE && link_followed(r)) return 0;
     if (site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0) return 403;
     return origin && !same_origin(origin, host) ? 403 : 0;
 }
@@ -126,10 +134,42 @@ static int take_token(const token *t, caller *who, const char **type, const char
     return 0;
 }
 
+int auth_token(auth *a, const char *text, caller *who, int64_t *expires_us, const char **type, const char **why)
+{
+    token t;
+    *who = (caller){0};
+    *type = "unknown_token";
+    *why = "the token is not known here";
+    if (strlen(text) > TOKEN_BYTES_MAX || !find_token(a, text, &t)) return 401;
+    *expires_us = t.expires_us;
+    return take_token(&t, who, type, why);
+}
+
+static bool from_cookie(const http_request *r, char text[TOKEN_BYTES_MAX + 2])
+{
+    const char *at = http_header(r, "cookie"), *name = TOKEN_COOKIE "=";
+    for (; at && *at; at += strcspn(at, ";"), at += strspn(at, "; ")) {
+        if (strncmp(at, name, strlen(name)) != 0) continue;
+        at += strlen(name);
+        snprintf(text, TOKEN_BYTES_MAX + 2, "%.*s", (int)strcspn(at, ";"), at);
+        return true;
+    }
+    return false;
+}
+
+/* An Origin that is there was found to be ours. */
+static bool own_page(const http_request *r)
+{
+    const char *site = http_header(r, "sec-fetch-site");
+    if (http_request_method(r) == HTTP_GET) return true;
+    return site ? strcmp(site, "same-origin") == 0 : http_header(r, "origin") != NULL;
+}
+
 static int check_token(auth *a, const http_request *r, scope wanted, caller *who, const char **type, const char **why)
 {
     const char *header = http_header(r, "authorization");
-    token t;
+    char cookie[TOKEN_BYTES_MAX + 2];
+    int64_t expires_us;
     if (wanted == SCOPE_NONE) return 0;
     if (!auth_has_tokens(a) && !header) {
         snprintf(who->name, sizeof who->name, "local");
@@ -138,20 +178,27 @@ static int check_token(auth *a, const http_request *r, scope wanted, caller *who
         *why = "only clients on the server's own machine may do this without a token";
         return http_peer_kind(r) == HTTP_PEER_OTHER ? 401 : 0;
     }
+    if (!header && from_cookie(r, cookie)) {
+        *type = "cross_site";
+        *why = "the browser does not say that the request comes from this server's own page";
+        return own_page(r) ? auth_token(a, cookie, who, &expires_us, type, why) : 403;
+    }
     *type = "no_token";
     *why = "a token is needed: send \"Authorization: Bearer TOKEN\" (\"pawl tokens add\" makes one)";
     if (!header || strncasecmp(header, "bearer ", 7) != 0) return 401;
-    *type = "unknown_token";
-    *why = "the token is not known here";
-    const char *text = header + 7 + strspn(header + 7, " ");
-    if (strlen(text) > TOKEN_BYTES_MAX || !find_token(a, text, &t)) return 401;
-    return take_token(&t, who, type, why);
+    return auth_token(a, header + 7 + strspn(header + 7, " "), who, &expires_us, type, why);
+}
+
+int auth_who(auth *a, http_request *r, caller *who, const char **type, const char **why)
+{
+    *who = (caller){0};
+    return check_token(a, r, SCOPE_READ, who, type, why);
 }
 
 int auth_check(auth *a, http_request *r, scope wanted, bool whole_store, caller *who, const char **type, const char **why)
 {
     *who = (caller){0};
-    int status = check_origin(a, r, type, why);
+    int status = check_origin(a, r, wanted, type, why);
     if (!status) status = check_token(a, r, wanted, who, type, why);
     if (status || wanted == SCOPE_NONE) return status;
     *type = "scope";

@@ -68,4 +68,11 @@ bool auth_has_tokens(auth *a);
 /* Checks Host, Origin, Sec-Fetch-Site and the token. 0 and *who; or a status, with *type and *why for the problem. */
 int auth_check(auth *a, http_request *r, scope wanted, bool whole_store, caller *who, const char **type, const char **why);
 
+/* Who sent it, whatever they may do. The same of a token that was not sent as such. */
+int auth_who(auth *a, http_request *r, caller *who, const char **type, const char **why);
+int auth_token(auth *a, const char *text, caller *who, int64_t *expires_us, const char **type, const char **why);
+
+#define TOKEN_COOKIE "pawl_token"
+#define TOKEN_BYTES_MAX 512
+
 #endif

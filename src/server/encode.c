@@ -66,6 +66,23 @@ void queue_json(json_writer *w, const pawl_queue_info *q)
     jsonw_end_object(w);
 }
 
+static void step_json(json_writer *w, const pawl_stats_step *step)
+{
+    jsonw_object(w);
+    json_instant(w, "at", step->at_us);
+    json_number(w, "dispatched", step->dispatched);
+    json_number(w, "succeeded", step->succeeded);
+    json_number(w, "failed", step->failed);
+    json_number(w, "cancelled", step->cancelled);
+    json_number(w, "retried", step->retried);
+    json_number(w, "rescued", step->rescued);
+    json_number(w, "wait_p50_us", step->wait_p50_us);
+    json_number(w, "wait_p99_us", step->wait_p99_us);
+    json_number(w, "run_p50_us", step->run_p50_us);
+    json_number(w, "run_p99_us", step->run_p99_us);
+    jsonw_end_object(w);
+}
+
 void stats_json(json_writer *w, const pawl_stats *s)
 {
     jsonw_object(w);
@@ -86,6 +103,11 @@ void stats_json(json_writer *w, const pawl_stats *s)
     json_number(w, "wait_p99_us", s->wait_p99_us);
     json_number(w, "run_p50_us", s->run_p50_us);
     json_number(w, "run_p99_us", s->run_p99_us);
+    json_number(w, "step_us", s->step_us);
+    jsonw_key(w, "steps");
+    jsonw_array(w);
+    for (size_t i = 0; i < s->steps_count; i++) step_json(w, &s->steps[i]);
+    jsonw_end_array(w);
     jsonw_end_object(w);
 }
 

@@ -54,7 +54,9 @@ static const struct {
     {"node", "id:int name:text? pid:int alive:bool born_at:time? expires_at:time? leases:int queues:text?"},
     {"nodes", "nodes:[node]"},
     {"stats", "now:time? closed:text? waiting:int pending:int leased:int dead:int window_us:int dispatched:int succeeded:int failed:int cancelled:int "
-              "retried:int rescued:int wait_p50_us:int wait_p99_us:int run_p50_us:int run_p99_us:int"},
+              "retried:int rescued:int wait_p50_us:int wait_p99_us:int run_p50_us:int run_p99_us:int step_us:int steps:[step]"},
+    {"step", "at:time? dispatched:int succeeded:int failed:int cancelled:int retried:int rescued:int wait_p50_us:int wait_p99_us:int "
+             "run_p50_us:int run_p99_us:int"},
     {"worker", "worker:text name:text token:text? queues:text types:text held:int waits:bool drain:bool registered_at:time? seen_at:time? lease_left_us:int"},
     {"workers", "workers:[worker]"},
     {"registered", "worker:text lease_us:int renew_us:int"},
@@ -75,6 +77,7 @@ static const struct {
     {"alive", "status:text version:text"},
     {"ready", "status:text text:text?* store_latency_us:int* loop_lag_us:int* lease_left_us:int* running:int* ready:int* stuck:int* long_running:int* "
               "pending:int* leased:int* dead:int* oldest_due_at:time?*"},
+    {"session", "name:text tenant:text? scopes:[text] login:bool version:text store:text?"},
     {"problem", "type:text title:text status:int detail:text"},
 };
 /* clang-format on */
@@ -353,7 +356,7 @@ static const struct {
               {"rate", rate_body, "permits"},    {"most", most_body, "most"},     {"schedule_spec", schedule_fields, NULL},
               {"plan", plan_fields, NULL},       {"run", run_body, NULL},         {"new_batch", batch_body, NULL},
               {"new_worker", worker_body, NULL}, {"claim", claim_body, NULL},     {"renewal", renew_body, NULL},
-              {"report", report_body, NULL},     {"hook_spec", hook_body, "url"}};
+              {"report", report_body, NULL},     {"hook_spec", hook_body, "url"}, {"login", session_body, "token"}};
 
 static const char *body_name(const field *fields)
 {

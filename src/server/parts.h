@@ -38,7 +38,7 @@ extern const route routes[]; /* ends with name NULL */
 extern const field no_fields[], list_query[], get_query[], action_body[], limits_query[], key_query[], rate_body[], nodes_query[],
     acts_query[], stats_query[], events_query[], schedules_query[], schedule_query[], put_query[], preview_query[], run_body[],
     places_query[], place_query[], most_body[], batches_query[], batch_body[], tree_query[], relatives_query[], hook_body[],
-    worker_body[], claim_body[], renew_body[], report_body[];
+    worker_body[], claim_body[], renew_body[], report_body[], session_body[];
 
 struct bulk;
 struct idem;
@@ -150,6 +150,9 @@ void hook_members(json_writer *w, const hook *k); /* hooks.c: without the braces
 void reply_receipt(call *c, const pawl_receipt *receipt);
 
 const route *route_find(http_method method, const char *path, char segment[1024], bool *other_method);
+
+/* web.c */
+void web_redirect(call *c); /* from the prefix without its last slash */
 
 /* bulk.c */
 size_t bulk_data(call *c, const char *data, size_t n);

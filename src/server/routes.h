@@ -65,9 +65,14 @@
     X(hook_drop,    DELETE, "/v1/hooks/{name}",            ADMIN,   DESK,   ALL,   no_fields,    no_fields,    "done",         "",                  "Tell it no more") \
     X(hook_test,    POST,   "/v1/hooks/{name}/test",       ADMIN,   DESK,   ALL,   no_fields,    no_fields,    "receipt",      "",                  "Send it an event that is a test: the answer is the task that does") \
     X(openapi,      GET,    "/v1/openapi.json",            NONE,    LOOP,   OWN,   no_fields,    no_fields,    "any",          "",                  "This description") \
+    X(session_get,  GET,    "/v1/session",                 NONE,    LOOP,   OWN,   no_fields,    no_fields,    "session",      "",                  "Who the server takes the caller for, and what they may do") \
+    X(session_new,  POST,   "/v1/session",                 NONE,    LOOP,   OWN,   no_fields,    session_body, "session",      "",                  "Log in: the token becomes a cookie of the browser") \
+    X(session_end,  DELETE, "/v1/session",                 NONE,    LOOP,   OWN,   no_fields,    no_fields,    "done",         "",                  "Log out: the cookie is taken back") \
     X(health,       GET,    "/healthz",                    NONE,    LOOP,   OWN,   no_fields,    no_fields,    "alive",        "",                  "Whether the process lives") \
     X(ready,        GET,    "/readyz",                     NONE,    DESK,   OWN,   no_fields,    no_fields,    "ready",        "doctor",            "Whether the server can do its work, and what a person should know") \
-    X(metrics,      GET,    "/metrics",                    READ,    DESK,   ALL,   no_fields,    no_fields,    "text/plain",   "",                  "Numbers for Prometheus")
+    X(metrics,      GET,    "/metrics",                    READ,    DESK,   ALL,   no_fields,    no_fields,    "text/plain",   "",                  "Numbers for Prometheus") \
+    X(web_page,     GET,    "/",                           NONE,    LOOP,   OWN,   no_fields,    no_fields,    "text/html",    "",                  "The dashboard") \
+    X(web_asset,    GET,    "/assets/{asset}",             NONE,    LOOP,   OWN,   no_fields,    no_fields,    "application/octet-stream", "",      "Scripts, styles and pictures of the dashboard")
 /* clang-format on */
 
 #endif

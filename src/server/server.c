@@ -37,6 +37,7 @@ static bool find_route(call *c)
     const char *path = below_prefix(c->s, http_path(c->r));
     c->route = path ? route_find(http_request_method(c->r), path, c->segment, &other) : NULL;
     if (c->route) return true;
+    if (strcmp(http_path(c->r), c->s->prefix) == 0 && http_request_method(c->r) == HTTP_GET) return web_redirect(c), false;
     if (other)
         call_problem(c, 405, "method", "%s is not for this path: see /v1/openapi.json",
                      http_method_name(http_request_method(c->r)));

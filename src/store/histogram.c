@@ -61,6 +61,12 @@ void histogram_merge(histogram *h, pawl_bytes stored)
     }
 }
 
+void histogram_sum(histogram *h, const histogram *other)
+{
+    for (int i = 0; i < HISTOGRAM_BUCKETS; i++) h->counts[i] += other->counts[i];
+    h->total += other->total;
+}
+
 /* The middle of the bucket, so that no value in it is off by more than a factor of 1.25. */
 static int64_t middle(int bucket)
 {

@@ -4,6 +4,7 @@
  * factor of at most 2^(1/4).
  */
 #include "store/memory.h"
+#include "store/steps.h"
 #include <stdlib.h>
 
 #define DUE_MAX 10000
@@ -57,32 +58,52 @@ static int64_t percentile(const int64_t counts[BUCKETS], int percent)
     return 0;
 }
 
-static void add_minute(pawl_stats *s, const mem_minute *minute, int64_t wait[BUCKETS], int64_t run[BUCKETS])
+typedef struct mem_times {
+    int64_t wait[BUCKETS], run[BUCKETS];
+} mem_times;
+
+static void add_minute(pawl_stats *s, pawl_stats_step *step, const mem_minute *minute, mem_times *part)
 {
-    s->dispatched += minute->dispatched;
-    s->succeeded += minute->succeeded;
-    s->failed += minute->failed;
-    s->cancelled += minute->cancelled;
-    s->retried += minute->retried;
-    s->rescued += minute->rescued;
+    const int64_t counts[] = {
+        0, minute->dispatched, minute->succeeded, minute->failed, minute->cancelled, minute->retried, minute->rescued};
+    for (int i = STEP_DISPATCHED; i <= STEP_RESCUED; i++) steps_add(s, step, i, counts[i]);
     for (int i = 0; i < BUCKETS; i++) {
-        wait[i] += minute->wait[i];
-        run[i] += minute->run[i];
+        part->wait[i] += minute->wait[i];
+        part->run[i] += minute->run[i];
     }
+}
+
+static void end_step(pawl_stats_step *step, mem_times *all, mem_times *part)
+{
+    if (!step) return;
+    step->wait_p50_us = percentile(part->wait, 50);
+    step->wait_p99_us = percentile(part->wait, 99);
+    step->run_p50_us = percentile(part->run, 50);
+    step->run_p99_us = percentile(part->run, 99);
+    for (int i = 0; i < BUCKETS; i++) {
+        all->wait[i] += part->wait[i];
+        all->run[i] += part->run[i];
+    }
+    *part = (mem_times){0};
 }
 
 static void sum_window(const mem *m, pawl_stats *s)
 {
-    int64_t wait[BUCKETS] = {0}, run[BUCKETS] = {0};
-    int64_t last = minute_number(s->now_us), first = minute_number(s->now_us - s->window_us);
-    for (int i = 0; i < MINUTES; i++) {
-        const mem_minute *minute = m->minutes[i];
-        if (minute && minute->minute >= first && minute->minute <= last) add_minute(s, minute, wait, run);
+    mem_times all = {0}, part = {0};
+    pawl_stats_step *step = NULL;
+    int64_t last = steps_last(s), first = steps_first(s);
+    for (int64_t i = last - first < MINUTES ? first : last - MINUTES + 1; i <= last; i++) {
+        const mem_minute *minute = m->minutes[slot_of(i)];
+        if (!minute || minute->minute != i) continue;
+        if (steps_at(s, i) != step) end_step(step, &all, &part);
+        step = steps_at(s, i);
+        add_minute(s, step, minute, &part);
     }
-    s->wait_p50_us = percentile(wait, 50);
-    s->wait_p99_us = percentile(wait, 99);
-    s->run_p50_us = percentile(run, 50);
-    s->run_p99_us = percentile(run, 99);
+    end_step(step, &all, &part);
+    s->wait_p50_us = percentile(all.wait, 50);
+    s->wait_p99_us = percentile(all.wait, 99);
+    s->run_p50_us = percentile(all.run, 50);
+    s->run_p99_us = percentile(all.run, 99);
 }
 
 static void count_due(const mem_queue *q, int64_t now_us, pawl_queue_info *info)
@@ -145,9 +166,11 @@ pawl_status mem_stats(mem *m, int64_t window_us, int64_t now_us, int64_t boot_us
 {
     pawl_stats *s = pawl_arena_alloc(arena, sizeof *s);
     pawl_queue_info *queues = pawl_arena_alloc(arena, m->queues.count * sizeof *queues);
-    if (!s || !queues) return PAWL_NO_MEMORY;
+    pawl_stats_step *steps = pawl_arena_alloc(arena, STEPS_MAX * sizeof *steps);
+    if (!s || !queues || !steps) return PAWL_NO_MEMORY;
     s->now_us = now_us;
     s->window_us = window_us > 0 ? (window_us + PAWL_MINUTE - 1) / PAWL_MINUTE * PAWL_MINUTE : PAWL_HOUR;
+    steps_begin(s, steps);
     s->queues = queues;
     list_each(link, &m->queue_list) {
         if (!add_queue(m, container_of(link, mem_queue, link), s, &queues[s->queues_count++], boot_us, arena))

@@ -61,6 +61,35 @@ static void in_the_window(world *w)
     assert_true(stats_of(w, 5 * PAWL_MINUTE)->run_p50_us == 0);
 }
 
+/* Every window in steps that hold, together, what the window holds. */
+static void in_steps(world *w)
+{
+    int64_t n = join(w, w->a);
+    for (int i = 0; i < 4; i++, advance(w, 7 * PAWL_MINUTE)) {
+        apply(w, w->a, n, op_finish(w, leased(w, n), 1, i % 2 ? PAWL_FAILED : PAWL_SUCCEEDED));
+        insert(w, w->a, n, (spec){0});
+    }
+    const int64_t windows[] = {PAWL_MINUTE, 15 * PAWL_MINUTE, PAWL_HOUR, PAWL_DAY, 7 * PAWL_DAY, 366 * PAWL_DAY};
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
+        const pawl_stats *s = stats_of(w, windows[i]);
+        int64_t dispatched = 0, ended = 0, with_times = 0;
+        assert_true(s->steps_count >= 2 && s->steps_count <= 62 && s->step_us % PAWL_MINUTE == 0);
+        for (size_t k = 0; k < s->steps_count; k++) {
+            const pawl_stats_step *step = &s->steps[k];
+            assert_true(step->at_us % s->step_us == 0 && (k == 0 || step->at_us == step[-1].at_us + s->step_us));
+            dispatched += step->dispatched;
+            ended += step->succeeded + step->failed;
+            with_times += step->run_p50_us > 0;
+            assert_true((step->run_p50_us > 0) == (step->succeeded + step->failed > 0));
+        }
+        assert_true(s->steps[0].at_us <= s->now_us - s->window_us + PAWL_MINUTE &&
+                    s->steps[s->steps_count - 1].at_us <= s->now_us);
+        assert_true(dispatched == s->dispatched && ended == s->succeeded + s->failed);
+        assert_int_equal(with_times > 0, s->succeeded + s->failed > 0);
+    }
+    assert_int_equal(stats_of(w, PAWL_HOUR)->dispatched, 8);
+}
+
 static void assert_near(int64_t value, int64_t wanted)
 {
     if (value * 3 < wanted * 2 || value * 2 > wanted * 3) fail_msg("%lld is not near %lld", (long long)value, (long long)wanted);
@@ -94,6 +123,11 @@ static void a_thousand_due(world *w)
 }
 
 CASES(stats_cases){
-    {"stats: what is stored", what_is_stored}, {"stats: what happened", what_happened},   {"stats: in the window", in_the_window},
-    {"stats: percentiles", percentiles},       {"stats: a thousand due", a_thousand_due}, {NULL, NULL},
+    {"stats: what is stored", what_is_stored},
+    {"stats: what happened", what_happened},
+    {"stats: in the window", in_the_window},
+    {"stats: in steps", in_steps},
+    {"stats: percentiles", percentiles},
+    {"stats: a thousand due", a_thousand_due},
+    {NULL, NULL},
 };

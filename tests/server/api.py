@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Every route, with what it should get and with what it should not: real answers are held against the server's own OpenAPI document."""
 
+import gzip
 import json
 import os
 import re
@@ -69,6 +70,7 @@ class Document:
             self.used.add((method.lower(), pattern))
         responses = operation["responses"] if operation else {"default": self.document["paths"]["/v1/tasks"]["get"]["responses"]["default"]}
         kind, body = next(iter(responses.get(str(answer.status), responses["default"])["content"].items()))
+        kind = "" if pattern == "/assets/{asset}" else kind
         checks.that(f"{method} {path}: type", answer.headers.get("Content-Type", "").startswith(kind), answer.headers)
         if kind.endswith("json"):
             checks.equal(f"{method} {path}: as described", self.wrong(body["schema"], answer.json), None)
@@ -200,6 +202,32 @@ def store():
     checks.equal("ready", call("GET", "/readyz", wanted=200).json["status"], "ready")
 
 
+def dashboard():
+    page = call("GET", "/", wanted=200, Accept_Encoding="gzip")
+    policy = page.headers["Content-Security-Policy"]
+    for part in ("default-src 'none'", "script-src 'self'", "require-trusted-types-for 'script'", "trusted-types 'none'", "frame-ancestors 'none'"):
+        checks.that(f"the page's policy has {part}", part in policy, policy)
+    checks.that("nothing is let in from elsewhere", "unsafe" not in policy and "http" not in policy and "*" not in policy, policy)
+    packed = page.headers.get("Content-Encoding") == "gzip"
+    text = gzip.decompress(page.body) if packed else page.body
+    files = re.findall(rb'(?:src|href)="(assets/[^"]+)"', text)
+    checks.equal("a page with its files, or one that says that there are none", (len(files), b"no dashboard" in text), (3, False) if packed else (0, True))
+    total = len(page.body)
+    for file in files:
+        answer = call("GET", "/" + file.decode(), None, Accept_Encoding="gzip")
+        checks.that(f"{file} can be kept", answer.status == 200 and "immutable" in answer.headers["Cache-Control"], answer.headers)
+        refused("packed only", 406, "gzip", "GET", "/" + file.decode())
+        total += len(answer.body)
+    checks.that("all of it is under 120 kB", total < 120_000, total)
+    document.used.add(("get", "/assets/{asset}"))
+    checks.equal("who it is", [call("GET", "/v1/session", wanted=200).json[key] for key in ("name", "login", "tenant")], ["local", False, None])
+    call("POST", "/v1/session", {"token": "nonsense"}, 401)
+    call("POST", "/v1/session", {"token": "a;b"}, 422)
+    call("POST", "/v1/session", {}, 422)
+    call("DELETE", "/v1/session", wanted=200)
+    document.used.add(("post", "/v1/session"))  # a login that works is in auth.py
+
+
 def schedules():
     definition = {"cron": "0 9 * * MON-FRI", "zone": "Europe/Berlin", "type": "report", "missed": "once", "overlap": "queue",
                   "not_weekdays": ["MON"], "not_dates": ["2026-12-24/2027-01-01"], "not_times": ["22:00-06:00"], "variance_us": 5000000,
@@ -329,7 +357,7 @@ def bad_input():
     refused("body too large", 413, "larger", "POST", "/v1/tasks", b" " * (2 << 20))
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
         refused("not JSON by its name", 415, "application/json", "POST", "/v1/tasks", b'{"type":"x"}', Content_Type=kind)
-    for path in ("/", "/v1", "/v1/", "/v1/tasks/", "/v1/tasks/x/y/z", "/v2/tasks", "/v1/queues//pause", "/../etc/passwd", "/v1/tasks%2Fbulk"):
+    for path in ("/x", "/v1", "/v1/", "/assets/", "/assets/none.js", "/assets/../v1/tasks", "/v1/tasks/", "/v1/tasks/x/y/z", "/v2/tasks", "/v1/queues//pause", "/../etc/passwd", "/v1/tasks%2Fbulk"):
         call("GET", path, wanted=404)
     for method, path in (("DELETE", "/v1/tasks"), ("GET", "/v1/tasks/bulk/x"), ("PUT", "/v1/queues/a/pause"), ("POST", "/healthz")):
         checks.that(f"{method} {path}", call(method, path).status in (404, 405))
@@ -431,8 +459,8 @@ def main():
     global server, document
     with served.Server() as server:
         document = Document(server.get("/v1/openapi.json").json)
-        for part in (tasks, lists, bulk, idempotency, store, schedules, concurrency, batches, dead, bad_input, together, workers, metrics,
-                     documents):
+        for part in (tasks, lists, bulk, idempotency, store, dashboard, schedules, concurrency, batches, dead, bad_input, together, workers,
+                     metrics, documents):
             part()
     return checks.end()
 

@@ -106,6 +106,44 @@ def broken_tokens(server, good):
         checks.equal(f"{header[:30]}", server.request("GET", "/v1/tasks", None, {"Authorization": header}).status, 401)
 
 
+def cookies(server, admin, reader):
+    """A login makes a cookie; what it lets through depends on where the browser says that it comes from."""
+    checks.equal("nobody yet", server.get("/v1/session").status, 401)
+    answer = server.post("/v1/session", {"token": admin["text"]}, Origin="https://localhost", Host="localhost")
+    cookie = answer.headers["Set-Cookie"]
+    checks.equal("who it is", (answer.json["name"], answer.json["login"], "admin" in answer.json["scopes"]), ("admin", True, True))
+    checks.that("a cookie that stays here", all(part in cookie for part in ("HttpOnly", "SameSite=Strict", "Secure", "Path=/;")), cookie)
+    checks.that("plain HTTP has no Secure", "Secure" not in server.post("/v1/session", {"token": admin["text"]}, Origin="http://localhost", Host="localhost").headers["Set-Cookie"])
+    checks.equal("a wrong token", server.post("/v1/session", {"token": "pawl_wrong"}).status, 401)
+    checks.equal("from elsewhere", server.post("/v1/session", {"token": admin["text"]}, Origin="https://evil.example.org").status, 403)
+    checks.that("logging out", "Max-Age=0" in server.request("DELETE", "/v1/session").headers["Set-Cookie"])
+    pair = cookie.split(";")[0]
+    for method, path, headers, wanted in (
+            ("GET", "/v1/tasks", {}, 200), ("GET", "/v1/tasks", {"Sec-Fetch-Site": "same-origin"}, 200), ("GET", "/v1/tasks", {"Sec-Fetch-Site": "same-site"}, 403),
+            ("POST", "/v1/queues/q/resume", {}, 403), ("POST", "/v1/queues/q/resume", {"Sec-Fetch-Site": "none"}, 403),
+            ("POST", "/v1/queues/q/resume", {"Sec-Fetch-Site": "cross-site"}, 403), ("POST", "/v1/queues/q/resume", {"Sec-Fetch-Site": "same-origin"}, 200),
+            ("POST", "/v1/queues/q/resume", {"Origin": "http://localhost"}, 200), ("POST", "/v1/queues/q/resume", {"Origin": "http://localhost:1"}, 403)):
+        for jar in (pair, "a=b; " + pair, pair + "; z=pawl_token=x"):
+            got = server.request(method, path, None, {"Host": "localhost", "Cookie": jar, **headers}).status
+            checks.equal(f"cookie: {method} {path} {headers}", got, wanted)
+    for jar in ("pawl_token=", "pawl_token=x", "xpawl_token=" + admin["text"], "pawl_token=" + admin["text"] + "x", "pawl_token=" + "x" * 3000):
+        checks.equal(f"cookie {jar[:20]}", server.get("/v1/tasks", Cookie=jar).status, 401)
+    checks.equal("a header counts more", server.get("/v1/tasks", Cookie=pair, Authorization="Bearer x").status, 401)
+    checks.equal("a role", server.post("/v1/queues/q/pause", None, Host="localhost", Origin="http://localhost", Cookie="pawl_token=" + reader["text"]).status, 403)
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Accept-Encoding": "gzip"}
+    checks.equal("a link from elsewhere opens the page", server.get("/", **link).status, 200)
+    checks.equal("and nothing of the store", server.get("/v1/tasks", Cookie=pair, **link).status, 403)
+    checks.equal("a frame does not", server.get("/", **{**link, "Sec-Fetch-Dest": "iframe"}).status, 403)
+
+
+def prefixes():
+    with served.Server("--prefix", "/ops/pawl") as server:
+        answer = server.get("/ops/pawl")
+        checks.equal("to the page itself", (answer.status, answer.headers.get("Location")), (308, "./pawl/"))
+        checks.equal("the page", server.get("/ops/pawl/", **{"Accept-Encoding": "gzip"}).status, 200)
+        checks.that("the cookie stays below", server.get("/").status == 404)
+
+
 def files(folder, tokens):
     path = os.path.join(folder, "pawl.tokens")
     checks.equal("mode", stat.S_IMODE(os.stat(path).st_mode), 0o600)
@@ -156,6 +194,7 @@ def main():
         checks.equal("ready, for anybody", server.get("/readyz").json, {"status": "ready"})
         checks.that("and more for who may read", "pending" in server.get("/readyz", Authorization=f"Bearer {admin['text']}").json)
         broken_tokens(server, admin)
+        cookies(server, admin, next(token for token in tokens if token and token["name"] == "read"))
         files(folder, tokens)
         old = make(folder, "brief", ["admin"], options=["--expires", "1s"])
         server.process.send_signal(served.signal.SIGHUP)
@@ -164,6 +203,7 @@ def main():
         server.process.send_signal(served.signal.SIGHUP)
         server.wait_line("the old ones stay")
         checks.equal("a lost file opens nothing", server.get("/v1/tasks").status, 401)
+    prefixes()
     refused_at_start()
     return checks.end()
 

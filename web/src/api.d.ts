@@ -130,6 +130,8 @@ export interface HookSpec {
   queue?: string; /* only of this queue */
   secret?: string; /* to sign with: "whsec_" and base64 of 24 to 64 bytes; made, and told once, if there is none. One that is replaced signs too for a day */
   disabled?: boolean; /* send nothing for now */
+export interface Login {
+  token: string; /* as "pawl tokens add" printed it */
 }
 
 export interface Receipt {
@@ -464,6 +466,22 @@ export interface Stats {
   wait_p99_us: number;
   run_p50_us: number;
   run_p99_us: number;
+  step_us: number;
+  steps: Step[];
+}
+
+export interface Step {
+  at: Time | null;
+  dispatched: number;
+  succeeded: number;
+  failed: number;
+  cancelled: number;
+  retried: number;
+  rescued: number;
+  wait_p50_us: number;
+  wait_p99_us: number;
+  run_p50_us: number;
+  run_p99_us: number;
 }
 
 export interface Act {
@@ -536,6 +554,15 @@ export interface Ready {
   leased?: number;
   dead?: number;
   oldest_due_at?: Time | null;
+}
+
+export interface Session {
+  name: string;
+  tenant: string | null;
+  scopes: string[];
+  login: boolean;
+  version: string;
+  store: string | null;
 }
 
 export interface Problem {
@@ -638,10 +665,20 @@ export interface Routes {
   "POST /v1/hooks/{name}/test": { path: { name: string; }; query: {}; body: undefined; answer: Receipt };
   /* This description. Scope: none. */
   "GET /v1/openapi.json": { path: {}; query: {}; body: undefined; answer: Json };
+  /* Who the server takes the caller for, and what they may do. Scope: none. */
+  "GET /v1/session": { path: {}; query: {}; body: undefined; answer: Session };
+  /* Log in: the token becomes a cookie of the browser. Scope: none. */
+  "POST /v1/session": { path: {}; query: {}; body: Login; answer: Session };
+  /* Log out: the cookie is taken back. Scope: none. */
+  "DELETE /v1/session": { path: {}; query: {}; body: undefined; answer: Done };
   /* Whether the process lives. Scope: none. */
   "GET /healthz": { path: {}; query: {}; body: undefined; answer: Alive };
   /* Whether the server can do its work, and what a person should know. Scope: none. */
   "GET /readyz": { path: {}; query: {}; body: undefined; answer: Ready };
   /* Numbers for Prometheus. Scope: read. */
   "GET /metrics": { path: {}; query: {}; body: undefined; answer: string };
+  /* The dashboard. Scope: none. */
+  "GET /": { path: {}; query: {}; body: undefined; answer: string };
+  /* Scripts, styles and pictures of the dashboard. Scope: none. */
+  "GET /assets/{asset}": { path: { asset: string; }; query: {}; body: undefined; answer: string };
 }

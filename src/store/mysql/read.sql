@@ -77,7 +77,7 @@ LEFT JOIN (
 ORDER BY n.text;
 
 -- name: rollup
-SELECT outcome, total, wait_hist, run_hist FROM @.pawl_rollup WHERE minute BETWEEN $1 AND $2;
+SELECT minute, outcome, total, wait_hist, run_hist FROM @.pawl_rollup WHERE minute BETWEEN $1 AND $2 ORDER BY minute;
 
 -- name: settings
 SELECT CONCAT('store=mysql durable=', IF(@@global.innodb_flush_log_at_trx_commit = 1 AND (@@global.log_bin = 0 OR @@global.sync_binlog = 1), 'yes', 'no'),

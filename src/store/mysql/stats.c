@@ -3,6 +3,8 @@
  */
 #include "store/mysql/read.h"
 #include "store/histogram.h"
+#include "store/steps.h"
+#include <string.h>
 
 #define DUE_MAX 10000
 
@@ -158,29 +160,42 @@ static void read_queues(reading *r, pawl_stats *s, const pawl_nodes *nodes)
 
 /* ---- rollups ------------------------------------------------------------------------------------------------------------- */
 
-static void add_rollup(pawl_stats *s, int64_t outcome, int64_t n)
+/* What was counted of a step is complete. */
+static void end_step(pawl_stats_step *step, histogram all[2], histogram part[2])
 {
-    int64_t *const places[] = {NULL, &s->dispatched, &s->succeeded, &s->failed, &s->cancelled, &s->retried, &s->rescued};
-    if (outcome > 0 && outcome < (int64_t)(sizeof places / sizeof *places)) *places[outcome] += n;
+    if (!step) return;
+    step->wait_p50_us = histogram_percentile(&part[0], 50);
+    step->wait_p99_us = histogram_percentile(&part[0], 99);
+    step->run_p50_us = histogram_percentile(&part[1], 50);
+    step->run_p99_us = histogram_percentile(&part[1], 99);
+    for (int i = 0; i < 2; i++) histogram_sum(&all[i], &part[i]);
+    memset(part, 0, 2 * sizeof *part);
 }
 
 static void read_rollups(reading *r, pawl_stats *s)
 {
-    histogram wait = {0}, run = {0};
+    histogram all[2] = {0}, part[2] = {0};
+    pawl_stats_step *steps = my_read_alloc(r, STEPS_MAX * sizeof *steps), *step = NULL;
+    if (!steps) return;
+    steps_begin(s, steps);
     my_script(r->c);
-    my_put_int(r->c, (s->now_us - s->window_us) / PAWL_MINUTE);
-    my_put_int(r->c, s->now_us / PAWL_MINUTE);
+    my_put_int(r->c, steps_first(s));
+    my_put_int(r->c, steps_last(s));
     if (!my_ask(r, SQL_rollup)) return;
     const answer *a = my_answer(r->c, SQL_rollup);
     for (int i = 0; i < a->rows; i++) {
-        add_rollup(s, get_int(a, i, 0), get_int(a, i, 1));
-        histogram_merge(&wait, get_bytes(a, i, 2));
-        histogram_merge(&run, get_bytes(a, i, 3));
+        pawl_stats_step *at = steps_at(s, get_int(a, i, 0));
+        if (at != step) end_step(step, all, part);
+        step = at;
+        steps_add(s, step, get_int(a, i, 1), get_int(a, i, 2));
+        histogram_merge(&part[0], get_bytes(a, i, 3));
+        histogram_merge(&part[1], get_bytes(a, i, 4));
     }
-    s->wait_p50_us = histogram_percentile(&wait, 50);
-    s->wait_p99_us = histogram_percentile(&wait, 99);
-    s->run_p50_us = histogram_percentile(&run, 50);
-    s->run_p99_us = histogram_percentile(&run, 99);
+    end_step(step, all, part);
+    s->wait_p50_us = histogram_percentile(&all[0], 50);
+    s->wait_p99_us = histogram_percentile(&all[0], 99);
+    s->run_p50_us = histogram_percentile(&all[1], 50);
+    s->run_p99_us = histogram_percentile(&all[1], 99);
 }
 
 pawl_stats *my_stats_read(reading *r, int64_t window_us)

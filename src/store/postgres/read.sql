@@ -43,8 +43,8 @@ GROUP BY a.queue_id, n.text ORDER BY n.text;
 SELECT due, coalesce(oldest_us, 0) FROM @.pawl_due_of(coalesce(($1::int8[])[1], @.pawl_now()), $2, 10000);
 
 -- name: rollup
-SELECT outcome::int8, sum(count)::int8, @.pawl_histogram_total(wait)::text, @.pawl_histogram_total(run)::text
-FROM @.pawl_rollup WHERE minute BETWEEN $1 AND $2 GROUP BY outcome;
+SELECT max(minute)::int8, outcome::int8, sum(count)::int8, @.pawl_histogram_total(wait)::text, @.pawl_histogram_total(run)::text
+FROM @.pawl_rollup WHERE minute BETWEEN $1 AND $2 GROUP BY minute / $3::int8, outcome ORDER BY minute / $3::int8;
 
 -- name: settings
 SELECT 'store=postgres durable=' || CASE WHEN current_setting('fsync') = 'on' THEN 'yes' ELSE 'no' END || ' postgres='

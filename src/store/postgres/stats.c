@@ -2,7 +2,9 @@
  * a limit.
  */
 #include "store/postgres/read.h"
+#include "store/steps.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- nodes --------------------------------------------------------------------------------------------------------------- */
 
@@ -129,29 +131,49 @@ static int64_t percentile(const histogram *h, int percent)
     return 0;
 }
 
-static void add_rollup(pawl_stats *s, int64_t outcome, int64_t n)
+static void sum(histogram *all, const histogram *part)
 {
-    int64_t *const places[] = {NULL, &s->dispatched, &s->succeeded, &s->failed, &s->cancelled, &s->retried, &s->rescued};
-    if (outcome > 0 && outcome < (int64_t)(sizeof places / sizeof *places)) *places[outcome] += n;
+    for (int i = 0; i < BUCKETS; i++) all->counts[i] += part->counts[i];
+    all->total += part->total;
+}
+
+/* What was counted of a step is complete. */
+static void end_step(pawl_stats_step *step, histogram all[2], histogram part[2])
+{
+    if (!step) return;
+    step->wait_p50_us = percentile(&part[0], 50);
+    step->wait_p99_us = percentile(&part[0], 99);
+    step->run_p50_us = percentile(&part[1], 50);
+    step->run_p99_us = percentile(&part[1], 99);
+    for (int i = 0; i < 2; i++) sum(&all[i], &part[i]);
+    memset(part, 0, 2 * sizeof *part);
 }
 
 static void read_rollups(reading *r, pawl_stats *s)
 {
-    histogram wait = {0}, run = {0};
+    histogram all[2] = {0}, part[2] = {0};
+    pawl_stats_step *steps = pg_read_alloc(r, STEPS_MAX * sizeof *steps), *step = NULL;
+    if (!steps) return;
+    steps_begin(s, steps);
     pg_params_begin(&r->c->params);
-    pg_param_int8(&r->c->params, (s->now_us - s->window_us) / PAWL_MINUTE);
-    pg_param_int8(&r->c->params, s->now_us / PAWL_MINUTE);
+    pg_param_int8(&r->c->params, steps_first(s));
+    pg_param_int8(&r->c->params, steps_last(s));
+    pg_param_int8(&r->c->params, s->step_us / PAWL_MINUTE);
     PGresult *answer = pg_ask(r, SQL_rollup);
     for (int i = 0; answer && i < PQntuples(answer); i++) {
-        add_rollup(s, wire64(answer, i, 0), wire64(answer, i, 1));
-        if (!PQgetisnull(answer, i, 2)) merge(&wait, PQgetvalue(answer, i, 2));
-        if (!PQgetisnull(answer, i, 3)) merge(&run, PQgetvalue(answer, i, 3));
+        pawl_stats_step *at = steps_at(s, wire64(answer, i, 0));
+        if (at != step) end_step(step, all, part);
+        step = at;
+        steps_add(s, step, wire64(answer, i, 1), wire64(answer, i, 2));
+        if (!PQgetisnull(answer, i, 3)) merge(&part[0], PQgetvalue(answer, i, 3));
+        if (!PQgetisnull(answer, i, 4)) merge(&part[1], PQgetvalue(answer, i, 4));
     }
     PQclear(answer);
-    s->wait_p50_us = percentile(&wait, 50);
-    s->wait_p99_us = percentile(&wait, 99);
-    s->run_p50_us = percentile(&run, 50);
-    s->run_p99_us = percentile(&run, 99);
+    end_step(step, all, part);
+    s->wait_p50_us = percentile(&all[0], 50);
+    s->wait_p99_us = percentile(&all[0], 99);
+    s->run_p50_us = percentile(&all[1], 50);
+    s->run_p99_us = percentile(&all[1], 99);
 }
 
 static int64_t now_of(reading *r)

@@ -141,7 +141,7 @@ FROM pawl_queue q CROSS JOIN pawl_name m ON m.id = q.name_id ORDER BY m.text;
 SELECT count(*) FROM pawl_queue;
 
 -- name: rollup_window
-SELECT outcome, count, wait, run FROM pawl_rollup WHERE minute BETWEEN ? AND ?;
+SELECT minute, outcome, count, wait, run FROM pawl_rollup WHERE minute BETWEEN ? AND ? ORDER BY minute;
 
 -- name: acts
 SELECT id, at_us, who, action, detail, task_id FROM pawl_oplog WHERE id < ? ORDER BY id DESC LIMIT ?;

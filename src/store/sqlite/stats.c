@@ -2,6 +2,7 @@
  * counted, up to a limit.
  */
 #include "store/sqlite/read.h"
+#include "store/steps.h"
 #include <string.h>
 #include <stdlib.h>
 
@@ -138,32 +139,42 @@ static void read_queues(reading *r, pawl_stats *s, const pawl_nodes *nodes)
 
 /* ---- rollups ------------------------------------------------------------------------------------------------------------- */
 
-static void add_rollup(pawl_stats *s, rollup_outcome outcome, int64_t n)
+/* What was counted of a step is complete. */
+static void end_step(pawl_stats_step *step, histogram all[2], histogram part[2])
 {
-    int64_t *const places[ROLLUP_COUNT] = {
-        [ROLLUP_DISPATCHED] = &s->dispatched, [ROLLUP_SUCCEEDED] = &s->succeeded, [ROLLUP_FAILED] = &s->failed,
-        [ROLLUP_CANCELLED] = &s->cancelled,   [ROLLUP_RETRIED] = &s->retried,     [ROLLUP_RESCUED] = &s->rescued};
-    if (outcome > 0 && outcome < ROLLUP_COUNT && places[outcome]) *places[outcome] += n;
+    if (!step) return;
+    step->wait_p50_us = histogram_percentile(&part[0], 50);
+    step->wait_p99_us = histogram_percentile(&part[0], 99);
+    step->run_p50_us = histogram_percentile(&part[1], 50);
+    step->run_p99_us = histogram_percentile(&part[1], 99);
+    for (int i = 0; i < 2; i++) histogram_sum(&all[i], &part[i]);
+    memset(part, 0, 2 * sizeof *part);
 }
 
 static void read_rollups(reading *r, pawl_stats *s)
 {
-    histogram *wait = read_alloc(r, sizeof *wait), *run = read_alloc(r, sizeof *run);
-    if (!wait || !run) return;
+    histogram *all = read_alloc(r, 2 * sizeof *all), *part = read_alloc(r, 2 * sizeof *part);
+    pawl_stats_step *steps = read_alloc(r, STEPS_MAX * sizeof *steps), *step = NULL;
+    if (!all || !part || !steps) return;
+    steps_begin(s, steps);
     query q = query_on(r->c, SQL_rollup_window);
-    put_int(&q, (s->now_us - s->window_us) / PAWL_MINUTE);
-    put_int(&q, s->now_us / PAWL_MINUTE);
+    put_int(&q, steps_first(s));
+    put_int(&q, steps_last(s));
     while (query_row(&q)) {
-        rollup_outcome outcome = (rollup_outcome)get_int(&q);
-        add_rollup(s, outcome, get_int(&q));
-        histogram_merge(wait, get_bytes(&q));
-        histogram_merge(run, get_bytes(&q));
+        pawl_stats_step *at = steps_at(s, get_int(&q));
+        if (at != step) end_step(step, all, part);
+        step = at;
+        int64_t outcome = get_int(&q);
+        steps_add(s, step, outcome, get_int(&q));
+        histogram_merge(&part[0], get_bytes(&q));
+        histogram_merge(&part[1], get_bytes(&q));
     }
     query_end(&q);
-    s->wait_p50_us = histogram_percentile(wait, 50);
-    s->wait_p99_us = histogram_percentile(wait, 99);
-    s->run_p50_us = histogram_percentile(run, 50);
-    s->run_p99_us = histogram_percentile(run, 99);
+    end_step(step, all, part);
+    s->wait_p50_us = histogram_percentile(&all[0], 50);
+    s->wait_p99_us = histogram_percentile(&all[0], 99);
+    s->run_p50_us = histogram_percentile(&all[1], 50);
+    s->run_p99_us = histogram_percentile(&all[1], 99);
 }
 
 pawl_stats *stats_read(reading *r, int64_t window_us)

@@ -1,0 +1,126 @@
+#!/usr/bin/env node
+// Every page with real data: nothing to complain about, nothing wider than the window, accessible (axe-core) in light, dark and on a phone.
+import { readFileSync } from "node:fs";
+import { equal, load, main, open, silent, that, until } from "./lib.mjs";
+import { seed } from "./seed.mjs";
+
+const AXE = readFileSync(load.resolve("axe-core/axe.min.js"), "utf8");
+
+// Where, and what must be seen there before it counts as shown.
+const PAGES = (ids) => [
+    ["", "Latest dead letters"],
+    ["#/overview?window=24h", "Waiting to run"],
+    ["#/tasks", "report.build"],
+    ["#/tasks?state=failed&order=oldest", "webhook.call"],
+    ["#/tasks?q=mailbox", "found in the newest"],
+    [`#/tasks/${ids.failed}`, "What happened"],
+    [`#/tasks/${ids.succeeded}`, "accepted"],
+    [`#/tasks/${ids.retrying}`, "busy"],
+    [`#/tasks/${ids.pending}`, "9007199254740993"],
+    [`#/tasks/${ids.child}`, "Parents and children"],
+    ["#/tasks/0000000000001", "Not found"],
+    ["#/failures", "email.send"],
+    ["#/dead", "webhook.call"],
+    ["#/dead?type=none", "No dead letter matches"],
+    ["#/queues", "archive"],
+    ["#/schedules", "nightly-report"],
+    ["#/schedules/nightly-report", "Europe/Berlin"],
+    ["#/schedules/none", "Not found"],
+    ["#/batches", "import-42"],
+    [`#/batches/${ids.batch}`, "Who waits for whom"],
+    ["#/limits", "acme"],
+    ["#/limits?tab=running", "reports"],
+    ["#/nodes", "SIGTERM"],
+    ["#/log", "put schedule"],
+    ["#/settings", "OpenAPI"],
+    ["#/nowhere", "no such page"],
+];
+
+const ALL = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"];
+const COLOURS = { type: "rule", values: ["color-contrast", "scrollable-region-focusable", "label"] }; // what another look can change
+
+const LOOKS = [
+    ["light", ALL, { viewport: { width: 1360, height: 860 }, colorScheme: "light" }],
+    ["dark phone", COLOURS, { viewport: { width: 390, height: 844 }, colorScheme: "dark", hasTouch: true }],
+];
+
+async function axe(page, what, rules = ALL) {
+    await page.evaluate(AXE);
+    const found = await page.evaluate((rules) => globalThis.axe.run(document, { runOnly: rules, resultTypes: ["violations"] }), rules);
+    const shown = found.violations.map((one) => `${one.id}: ${one.nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(" | ")}`);
+    equal(`${what}: accessible`, shown, []);
+}
+
+async function look(server, ids, [name, rules, options]) {
+    const page = await open(server, "", options);
+    for (const [where, text] of PAGES(ids)) {
+        await page.to(where);
+        await page.locator("main").getByText(text).first().waitFor();
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        that(`${name} ${where}: not wider than the window`, wide <= 0, String(wide));
+        silent(page, `${name} ${where}`);
+        page.complaints.length = 0;
+        await axe(page, `${name} ${where}`, rules);
+        page.complaints.length = 0; // of what axe tried
+    }
+    await page.context().close();
+}
+
+async function keyboard(server, ids) {
+    const page = await open(server, "#/tasks");
+    await page.locator("tbody tr").first().waitFor();
+    await page.keyboard.press("j");
+    await page.keyboard.press("j");
+    const row = await page.evaluate(() => document.activeElement?.getAttribute("data-row"));
+    equal("j and k move", row, await page.locator("tbody tr").nth(1).getAttribute("data-row"));
+    await page.keyboard.press("x");
+    await page.getByText("1 selected").waitFor();
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: row }).waitFor();
+    await page.keyboard.press("u");
+    await until("back", () => page.url().endsWith("#/tasks"));
+    for (const [key, title] of [["q", "Queues"], ["s", "Schedules"], ["b", "Batches"], ["l", "Limits"], ["n", "Nodes"], ["a", "Operator log"], ["d", "Dead letters"], ["f", "Failures"], ["e", "Settings"], ["t", "Tasks"], ["o", "Overview"]]) {
+        await page.keyboard.press("g");
+        await page.keyboard.press(key);
+        await page.getByRole("heading", { name: title, level: 1 }).waitFor();
+    }
+    await page.keyboard.press("?");
+    await page.getByRole("dialog", { name: "Keys" }).waitFor();
+    await axe(page, "help");
+    await page.keyboard.press("Escape");
+    await until("the help is gone", async () => !(await page.getByRole("dialog").count()));
+    page.complaints.length = 0;
+    await page.to(`#/tasks/${ids.pending}`);
+    await page.getByTestId("cancel").waitFor();
+    await page.keyboard.press("c");
+    await page.getByRole("dialog", { name: "Cancel this task?" }).waitFor();
+    await axe(page, "a question");
+    await page.keyboard.press("Escape");
+    await until("nothing was asked", async () => !(await page.getByRole("dialog").count()));
+    equal("and nothing was done", server.json("tasks", "show", ids.pending).state, "pending");
+    const exact = await page.locator(".facts time").first().getAttribute("title");
+    that("the exact time on hover", /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d/.test(exact), exact);
+    await page.context().close();
+}
+
+async function troubles(server) {
+    const page = await open(server, "#/queues");
+    await page.locator("tbody tr").first().waitFor();
+    await page.route("**/v1/queues", (route) => route.fulfill({ status: 503, contentType: "application/problem+json", body: '{"type":"unavailable","detail":"the store is away"}' }));
+    await page.getByText("the store is away").waitFor();
+    that("what was there stays", (await page.locator("tbody tr").count()) > 0);
+    await page.unroute("**/v1/queues");
+    await until("it comes back by itself", async () => !(await page.getByText("the store is away").count()));
+    await page.route("**/v1/nodes*", (route) => route.fulfill({ status: 403, contentType: "application/problem+json", body: '{"type":"scope","detail":"the token does not allow this"}' }));
+    await page.to("#/nodes");
+    await page.getByText("Not allowed").waitFor();
+    await page.context().close();
+}
+
+await main(async (make) => {
+    const server = await make();
+    const ids = await seed(server);
+    for (const one of LOOKS) await look(server, ids, one);
+    await keyboard(server, ids);
+    await troubles(server);
+});

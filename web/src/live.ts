@@ -1,0 +1,212 @@
+// What makes pages live: events of the server say that something changed, and views that care ask again.
+//
+// Events carry no data into the views, so none can be lost: after a reconnection, and after the server says that there was a gap, every view
+// asks again. Where the stream is not to be had (a token that is bound to a tenant), and for what changes without an event, views ask every
+// few seconds.
+import { computed, effect, signal } from "@preact/signals";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Problem, session, whoAmI } from "./client";
+
+export interface Happening {
+    event: string;
+    id: string | null;
+    queue: string | null;
+    type: string | null;
+}
+
+const NAMES =
+    "dispatched started succeeded failed retrying snoozed cancelled released rescued progress timeout stuck lease_lost paused resumed store_down " +
+    "store_up node_started node_stopped unknown_type long_running store_closed deferred rate_open limits_changed gap";
+const LEAST_MS = 1000; // between two questions of a view
+const IDLE_MS = 5000; // without an event
+
+type Ear = (what: Happening | null) => void; // null: anything may have changed
+
+const ears = new Set<Ear>();
+const connection = signal<"connecting" | "open" | "lost" | "none">("connecting");
+export const paused = signal(false);
+export const hidden = signal(document.hidden);
+export const liveState = computed(() =>
+    paused.value ? "paused" : connection.value === "open" ? "live" : connection.value === "none" ? "polling" : "reconnecting",
+);
+// Events by second, for the picture of the last minute.
+export const beat = signal(0);
+const counts = new Map<number, Record<string, number>>();
+
+export function eventsAt(second: number): Record<string, number> | undefined {
+    return counts.get(second);
+}
+
+function count(name: string): void {
+    const now = Math.floor(Date.now() / 1000);
+    let row = counts.get(now);
+    if (!row) {
+        counts.set(now, (row = {}));
+        for (const old of counts.keys()) if (old < now - 300) counts.delete(old);
+    }
+    row[name] = (row[name] ?? 0) + 1;
+}
+
+function tell(what: Happening | null): void {
+    for (const ear of ears) ear(what);
+}
+
+// ---- the stream ---------------------------------------------------------------------------------------------------------------
+
+let source: EventSource | null = null;
+let last = "";
+let wait = 500;
+let timer = 0;
+
+function onEvent(event: MessageEvent): void {
+    if (event.lastEventId) last = event.lastEventId;
+    if (event.type === "gap") {
+        tell(null);
+        return;
+    }
+    count(event.type);
+    if (paused.value || hidden.value) return;
+    tell(JSON.parse(event.data) as Happening);
+}
+
+function onError(): void {
+    source?.close();
+    source = null;
+    connection.value = "lost";
+    clearTimeout(timer);
+    timer = window.setTimeout(connect, wait);
+    wait = Math.min(wait * 2, 5000);
+}
+
+async function connect(): Promise<void> {
+    try {
+        await whoAmI(); // a stream that is refused does not say why
+    } catch (error) {
+        if (!(error instanceof Problem)) throw error;
+        onError();
+        return;
+    }
+    if (!session.value) return;
+    if (session.value.tenant || !session.value.scopes.includes("read")) {
+        connection.value = "none";
+        return;
+    }
+    source?.close();
+    source = new EventSource("v1/events" + (last ? "?after=" + encodeURIComponent(last) : ""));
+    source.onopen = () => {
+        wait = 500;
+        connection.value = "open";
+        tell(null);
+    };
+    source.onerror = () => onError();
+    source.onmessage = onEvent;
+    for (const name of NAMES.split(" ")) source.addEventListener(name, onEvent as (event: Event) => void);
+}
+
+function disconnect(): void {
+    clearTimeout(timer);
+    source?.close();
+    source = null;
+    last = "";
+    connection.value = "connecting";
+}
+
+const who = computed(() => session.value?.name ?? null);
+effect(() => {
+    if (who.value) void connect();
+    else disconnect();
+});
+document.addEventListener("visibilitychange", () => {
+    hidden.value = document.hidden;
+    if (!document.hidden && !paused.value) tell(null);
+});
+setInterval(() => {
+    beat.value++;
+}, 1000);
+
+export function togglePause(): void {
+    paused.value = !paused.value;
+    if (!paused.value) tell(null);
+}
+
+// ---- views --------------------------------------------------------------------------------------------------------------------
+
+export interface View<T> {
+    data: T | undefined;
+    error: Problem | undefined; // of the last time; data may be older
+    loading: boolean; // nothing to show yet
+    reload: () => void;
+}
+
+interface Options {
+    wants?: (what: Happening) => boolean;
+    idle?: number; // milliseconds; 0: only when something happens
+    off?: boolean;
+}
+
+// Asks, and asks again when something happened. `key` names the question: another key is another question.
+export function useLive<T>(key: string, ask: (signal: AbortSignal) => Promise<T>, options: Options = {}): View<T> {
+    const [state, setState] = useState<{ key: string; data?: T; error?: Problem }>({ key });
+    const now = useRef({ ask, options });
+    const again = useRef<() => void>(() => {});
+    now.current = { ask, options };
+
+    useEffect(() => {
+        if (now.current.options.off) return;
+        const control = new AbortController();
+        let busy = false, dirty = false, pause = LEAST_MS, timer = 0, idle = 0;
+        const run = async (): Promise<void> => {
+            clearTimeout(timer);
+            clearTimeout(idle);
+            timer = 0;
+            if (busy) {
+                dirty = true;
+                return;
+            }
+            busy = true;
+            dirty = false;
+            const begun = performance.now();
+            try {
+                const data = await now.current.ask(control.signal);
+                if (!control.signal.aborted) setState({ key, data });
+            } catch (error) {
+                if (control.signal.aborted) return;
+                const problem = error instanceof Problem ? error : new Problem(0, "page", String(error));
+                setState((old) => ({ key, data: old.key === key ? old.data : undefined, error: problem }));
+            }
+            busy = false;
+            pause = Math.max(LEAST_MS, 4 * (performance.now() - begun)); // a slow store is not asked all the time
+            if (dirty) soon();
+            const most = now.current.options.idle ?? IDLE_MS;
+            if (most) idle = window.setTimeout(() => tick(), Math.max(most, pause));
+        };
+        const soon = (): void => {
+            if (!timer) timer = window.setTimeout(() => void run(), pause);
+        };
+        const tick = (): void => {
+            if (!paused.value && !hidden.value) void run();
+            else idle = window.setTimeout(() => tick(), IDLE_MS);
+        };
+        const ear: Ear = (what) => {
+            if (!what) void run();
+            else if (!now.current.options.wants || now.current.options.wants(what)) soon();
+        };
+        again.current = () => void run();
+        ears.add(ear);
+        void run();
+        return () => {
+            control.abort();
+            ears.delete(ear);
+            clearTimeout(timer);
+            clearTimeout(idle);
+        };
+    }, [key, options.off]);
+
+    const mine = state.key === key;
+    return {
+        data: mine ? state.data : undefined,
+        error: mine ? state.error : undefined,
+        loading: !mine || (!state.data && !state.error),
+        reload: () => again.current(),
+    };
+}

@@ -1,0 +1,108 @@
+// Failures by what went wrong: dead letters with the same type, code and error, numbers and ids aside.
+import { can, get } from "../client";
+import type { Page, Task } from "../api";
+import { ACK, bulkIds, RETRY } from "../bulk";
+import { number, plural } from "../format";
+import { useLive } from "../live";
+import { link } from "../router";
+import { Bar, Button, Count, Empty, Id, Name, PageHead, Show, Time, useTitle } from "../ui/basic";
+import { Table } from "../ui/table";
+
+const PAGES = 5; // of a thousand
+
+interface Group {
+    key: string;
+    type: string;
+    code: string | null;
+    error: string;
+    tasks: string[];
+    last: Task;
+    first: Task;
+}
+
+interface Groups {
+    groups: Group[];
+    looked: number;
+    more: boolean;
+}
+
+// What differs from one failure to the next without meaning anything: numbers, ids, quoted names.
+function shape(error: string): string {
+    return error
+        .slice(0, 300)
+        .replace(/0x[0-9a-f]+|\b[0-9a-f]{8,}\b/gi, "…")
+        .replace(/\b\d{2,}\b/g, (digits) => (digits.length === 3 ? digits : "…"));
+}
+
+async function load(signal: AbortSignal): Promise<Groups> {
+    const groups = new Map<string, Group>();
+    let cursor: string | null = null, looked = 0;
+    for (let i = 0; i < PAGES; i++) {
+        const page: Page = await get<Page>("v1/dead", { limit: 1000, cursor }, signal);
+        for (const task of page.tasks) {
+            const error = shape(task.error ?? task.reason ?? "no error was told");
+            const key = JSON.stringify([task.type, task.code, error]);
+            const group = groups.get(key) ?? { key, type: task.type, code: task.code, error, tasks: [], last: task, first: task };
+            group.tasks.push(task.id);
+            group.first = task;
+            groups.set(key, group);
+        }
+        looked += page.tasks.length;
+        cursor = page.next;
+        if (!cursor) break;
+    }
+    return { groups: [...groups.values()].sort((a, b) => b.tasks.length - a.tasks.length), looked, more: !!cursor };
+}
+
+export function Failures() {
+    useTitle("Failures");
+    const view = useLive<Groups>("failures", load, { wants: (event) => event.event === "failed", idle: 15000 });
+    return (
+        <>
+            <PageHead title="Failures" sub={<span class="faint">Dead letters by what went wrong; numbers and ids in errors do not count.</span>}>
+                <a class="button" href={link("dead")}>
+                    One by one
+                </a>
+            </PageHead>
+            <Show view={view} rows={8}>
+                {({ groups, looked, more }) =>
+                    groups.length ? (
+                        <>
+                            <p class="above faint">
+                                {plural(groups.length, "kind")} of failure in {more ? `the newest ${number(looked)}` : plural(looked, "dead letter")}.
+                            </p>
+                            <Table
+                                rows={groups}
+                                id={(group) => group.key}
+                                label="failures by error"
+                                columns={[
+                                    { title: "Count", num: true, cell: (group) => <Count n={group.tasks.length} tone="red" /> },
+                                    { title: "Share", class: "share", cell: (group) => <Bar part={group.tasks.length} whole={groups[0]!.tasks.length} tone="red" label={plural(group.tasks.length, "task")} /> },
+                                    { title: "Type", cell: (group) => <Name text={group.type} href={link("dead", { type: group.type })} /> },
+                                    { title: "Code", cell: (group) => (group.code ? <code class="code">{group.code}</code> : null) },
+                                    { title: "Error", class: "grow", cell: (group) => <Name text={group.error} /> },
+                                    { title: "First", num: true, cell: (group) => <Time at={group.first.finished_at} /> },
+                                    { title: "Last", num: true, cell: (group) => <Time at={group.last.finished_at} /> },
+                                    { title: "Newest", cell: (group) => <Id id={group.last.id} /> },
+                                    {
+                                        title: "Actions",
+                                        class: "act",
+                                        cell: (group) =>
+                                            can("operate") && (
+                                                <>
+                                                    <Button onClick={() => bulkIds(RETRY, group.tasks, view.reload)}>Retry</Button>{" "}
+                                                    <Button onClick={() => bulkIds(ACK, group.tasks, view.reload)}>Acknowledge</Button>
+                                                </>
+                                            ),
+                                    },
+                                ]}
+                            />
+                        </>
+                    ) : (
+                        <Empty title="Nothing has failed for good">What fails and is tried again is under Tasks, as “retrying”.</Empty>
+                    )
+                }
+            </Show>
+        </>
+    );
+}
