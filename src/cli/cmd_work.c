@@ -289,7 +289,7 @@ static void event_text(const cli *c, const pawl_event *e)
 
 void work_show(const cli *c, const pawl_event *e)
 {
-    if (c->json) event_json(c, e);
+    if (c->json) run_event_json(c, e);
     else event_text(c, e);
 }
 

@@ -18,7 +18,7 @@ typedef struct histogram {
 
 void histogram_add(histogram *h, int64_t us);
 size_t histogram_write(const histogram *h, char out[HISTOGRAM_BYTES]);
-void histogram_merge(histogram *h, pawl_bytes stored);         /* adds what was stored; stops at bytes that make no sense */
+void histogram_merge(histogram *h, pawl_bytes stored); /* adds what was stored; stops at bytes that make no sense */
 void histogram_sum(histogram *h, const histogram *other);
 int64_t histogram_percentile(const histogram *h, int percent); /* 0: nothing counted */
 

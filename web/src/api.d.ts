@@ -123,6 +123,31 @@ export interface NewBatch {
   on_succeeded?: NewTask;
 }
 
+export interface NewWorker {
+  name?: string; /* for people; the host and process are a good one */
+  queues?: Json; /* an array of at most 8 names; ["default"] by default */
+  types?: Json; /* an array of at most 200 types that it can run; all by default */
+  lease?: string; /* silent for longer, it loses its tasks; half of the server's lease by default and at most */
+  max_attempts?: number; /* of tasks that do not say */
+  timeout?: string; /* of each attempt, for tasks that do not say */
+  retry_delay?: string; /* before the first retry; doubles each time */
+}
+
+export interface Claim {
+  max?: number; /* tasks at most; 1 by default */
+  wait?: string; /* how long to wait for the first of them; 20s by default, at most two thirds of the lease */
+  number?: number; /* of this claim: they grow. See "number" of a renewal */
+}
+
+export interface Renewal {
+  held?: Json; /* an array of objects with id and fence: all that the worker has */
+  number?: number; /* what came with claims up to this number, and is not among held, is given back */
+}
+
+export interface Report {
+  items?: Json; /* an array of at most 1000 objects: see docs/workers.md */
+}
+
 export interface HookSpec {
   url: string; /* where to: http or https */
   events?: string[]; /* names of events, as /v1/events has them; succeeded, failed and cancelled by default */
@@ -130,6 +155,8 @@ export interface HookSpec {
   queue?: string; /* only of this queue */
   secret?: string; /* to sign with: "whsec_" and base64 of 24 to 64 bytes; made, and told once, if there is none. One that is replaced signs too for a day */
   disabled?: boolean; /* send nothing for now */
+}
+
 export interface Login {
   token: string; /* as "pawl tokens add" printed it */
 }
@@ -484,6 +511,84 @@ export interface Step {
   run_p99_us: number;
 }
 
+export interface Worker {
+  worker: string;
+  name: string;
+  token: string | null;
+  queues: string;
+  types: string;
+  held: number;
+  waits: boolean;
+  drain: boolean;
+  registered_at: Time | null;
+  seen_at: Time | null;
+  lease_left_us: number;
+}
+
+export interface Workers {
+  workers: Worker[];
+}
+
+export interface Registered {
+  worker: string;
+  lease_us: number;
+  renew_us: number;
+}
+
+export interface ClaimedTask {
+  id: Id;
+  fence: number;
+  type: string;
+  queue: string;
+  key: string | null;
+  tenant: string | null;
+  attempt: number;
+  max_attempts: number;
+  deadline: Time | null;
+  headers: string | null;
+  traceparent: string | null;
+  content_type: string;
+  payload?: Json;
+  payload_base64?: string;
+}
+
+export interface Claimed {
+  tasks: ClaimedTask[];
+  lease_us: number;
+  drain: boolean;
+  stopping: boolean;
+}
+
+export interface Lease {
+  id: Id;
+  fence: number;
+  reason?: string;
+}
+
+export interface Renewed {
+  lost: Lease[];
+  stop: Lease[];
+  lease_us: number;
+  renew_us: number;
+  drain: boolean;
+  stopping: boolean;
+}
+
+export interface ReportedItem {
+  id: Id;
+  fence: number;
+  status: string;
+  as?: string;
+  detail?: string;
+}
+
+export interface Reported {
+  results: ReportedItem[];
+  lease_us: number;
+  drain: boolean;
+  stopping: boolean;
+}
+
 export interface Act {
   at: Time | null;
   who: string | null;
@@ -649,6 +754,20 @@ export interface Routes {
   "POST /v1/schedules/{name}/run": { path: { name: string; }; query: {}; body: Run | undefined; answer: Receipt };
   /* Processes that run tasks. Scope: read. */
   "GET /v1/nodes": { path: {}; query: { all?: boolean; }; body: undefined; answer: Nodes };
+  /* Remote workers: what they are for, what they have. Scope: read. */
+  "GET /v1/workers": { path: {}; query: {}; body: undefined; answer: Workers };
+  /* Register a worker: it may claim tasks of its queues and types. Scope: work. */
+  "POST /v1/workers": { path: {}; query: {}; body: NewWorker; answer: Registered };
+  /* The worker goes: what it still has is given back. Scope: work. */
+  "DELETE /v1/workers/{worker}": { path: { worker: string; }; query: {}; body: undefined; answer: Done };
+  /* Tasks to run: answers as soon as there are any, or when the wait is over. Scope: work. */
+  "POST /v1/workers/{worker}/claim": { path: { worker: string; }; query: {}; body: Claim; answer: Claimed };
+  /* The worker lives, and has these tasks: answers what to stop, and what is lost. Scope: work. */
+  "POST /v1/workers/{worker}/renew": { path: { worker: string; }; query: {}; body: Renewal; answer: Renewed };
+  /* Outcomes, logs and progress of many tasks: answers for each, when all are committed. Scope: work. */
+  "POST /v1/workers/{worker}/report": { path: { worker: string; }; query: {}; body: Report; answer: Reported };
+  /* Give the worker nothing more, and tell it so. Scope: operate. */
+  "POST /v1/workers/{worker}/drain": { path: { worker: string; }; query: {}; body: undefined; answer: Done };
   /* The operator log: who did what, newest first. Scope: read. */
   "GET /v1/acts": { path: {}; query: { before?: number; limit?: number; }; body: undefined; answer: Acts };
   /* Counts, rates and times. Scope: read. */

@@ -37,7 +37,7 @@ bool pg_places_read(reading *r, pawl_query *query);          /* places.c; the sa
 bool pg_schedules_read(reading *r, pawl_query *query);       /* schedule.c; false: there is no such schedule */
 void pg_relatives_read(reading *r, pawl_relatives_query *f); /* family.c */
 bool pg_batches_read(reading *r, pawl_query *query);         /* the same; false: there is no such batch */
-void pg_feed_read(reading *r, pawl_query *query);             /* feed.c */
+void pg_feed_read(reading *r, pawl_query *query);            /* feed.c */
 void pg_gate_read(reading *r, pawl_query *query);            /* gate.c */
 void pg_dump_read(reading *r, pawl_dump *dump);              /* dump.c */
 
