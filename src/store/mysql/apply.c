@@ -309,21 +309,9 @@ static void settle(applying *a)
         if (a->f.ops[i].op->kind == PAWL_OP_SETTLE) a->f.ops[i].op->u.settle.settled = out.told;
 }
 
-/* Everybody knows that there are families before the first one is stored. */
-static bool mark_families(applying *a)
-{
-    limit_types known;
-    if (!a->f.families) return true;
-    if (!my_limits_copy(a->s, a->arena, &known)) {
-        my_conn_no_memory(a->c);
-        return false;
-    }
-    return known.families || my_families_mark(a->s, a->c);
-}
-
 static pawl_status apply(applying *a, pawl_error *err)
 {
-    if (!my_conn_ready(a->c) || !mark_families(a)) return my_conn_fail(a->c, what, err);
+    if (!my_conn_ready(a->c) || (a->f.families && !my_families_mark(a->s, a->c))) return my_conn_fail(a->c, what, err);
     my_flat_sizes(a->c, &a->f);
     if (!my_flat_names(a->s, a->c, &a->f, a->arena)) return my_conn_fail(a->c, what, err);
     if (!persist(a)) return my_conn_fail(a->c, what, err);

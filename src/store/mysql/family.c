@@ -25,8 +25,11 @@ static bool in_use(const work *w) { return w->limits.families || w->borrowed || 
 
 bool my_families_mark(my_store *s, conn *c)
 {
-    bool good;
     int tries = 0;
+    pthread_mutex_lock(&s->lock);
+    bool good = s->limits.families;
+    pthread_mutex_unlock(&s->lock);
+    if (good) return true;
     do {
         my_script(c);
         my_add(c, SQL_begin);
