@@ -368,7 +368,8 @@ static bool may_not_begin(const pawl_run *run)
 {
     const runtime *rt = run->rt;
     if (atomic_load_explicit(&run->stop, memory_order_relaxed) != PAWL_GO_ON) return true;
-    return rt->loop.threaded && moment_us >= atomic_load_explicit(&rt->lease_until_us, memory_order_relaxed);
+    return rt->loop.threaded && moment_us >= atomic_load_explicit(&rt->lease_until_us, memory_order_relaxed) &&
+           !CANARY(BEGUN_LATE);
 }
 
 static void execute(pawl_run *run, runtime *outside)

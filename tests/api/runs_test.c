@@ -1,6 +1,9 @@
 /* Runs: outcomes, retries, hooks, timeouts, cancels, deferral, spawning, logs, progress, results. */
 #include "harness.h"
 
+#include "base/clock.h"
+#include "runtime/runtime.h"
+
 #define QUICK_RETRY                                               \
     {                                                             \
         .curve = PAWL_CURVE_FIXED, .delay_us = 1000, .jitter = -1 \
@@ -542,6 +545,62 @@ static void run_knows_its_task(void **state)
     assert_null(pawl_run_engine(NULL));
 }
 
+/* ---- a process that was stopped for long ------------------------------------------------------------------------------- */
+
+typedef struct sleeper { /* the engine's clock: the worker reads it once, and a minute has gone by */
+    world *w;
+    pawl_clock real;
+    atomic_bool armed;
+    atomic_llong ahead_us;
+} sleeper;
+
+static _Thread_local bool in_worker;
+
+static int64_t slept_wall(void *ctx) { return ((sleeper *)ctx)->real.wall_us(NULL); }
+
+static int64_t slept_boot(void *ctx)
+{
+    sleeper *s = ctx;
+    if (in_worker && atomic_exchange(&s->armed, false)) atomic_store(&s->ahead_us, PAWL_MINUTE);
+    return s->real.boot_us(NULL) + atomic_load(&s->ahead_us);
+}
+
+static pawl_outcome notes_the_lease(pawl_run *run, void *ctx)
+{
+    sleeper *s = ctx;
+    (void)run;
+    in_worker = true;
+    pthread_mutex_lock(&s->w->lock);
+    bool told = strstr(s->w->log, "lease ran out");
+    pthread_mutex_unlock(&s->w->lock);
+    note(s->w, "%s", atomic_load(&s->ahead_us) == 0 ? "before" : told ? "after" : "late");
+    return pawl_ok();
+}
+
+/* Between the moment a worker is given a run and the one it begins, the process may be stopped until long after its lease. */
+static void nothing_begins_past_the_lease(void **state)
+{
+    world *w = *state;
+    sleeper s = {.w = w, .real = clock_system()};
+    pawl_handler h = {.type = "t", .run = notes_the_lease, .ctx = &s};
+    pawl_health health;
+    runtime *rt;
+    w->p = world_open(w, (pawl_options){.workers = 1, .lease_us = 30 * PAWL_SECOND});
+    ok(handle_enter(w->p, &rt, &w->err));
+    loop_enter(rt, -1);
+    rt->clock = (pawl_clock){.wall_us = slept_wall, .boot_us = slept_boot, .boot_id = s.real.boot_id, .ctx = &s};
+    loop_leave(rt);
+    handle_leave(w->p);
+    ok(pawl_handle(w->p, &h, &w->err));
+    ok(pawl_start(w->p, &w->err));
+    await(w, send(w, (pawl_task){.type = "t"}), PAWL_SUCCEEDED);
+    ok(pawl_get_health(w->p, &health, &w->err)); /* nobody drives any more: the worker sleeps */
+    atomic_store(&s.armed, true);
+    await(w, send(w, (pawl_task){.type = "t"}), PAWL_SUCCEEDED);
+    world_close(w); /* first: it has the clock */
+    assert_string_equal(w->journal, "before after");
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -562,6 +621,7 @@ int main(int argc, char **argv)
         TEST(wildcard_handler),
         TEST(unknown_type_is_left_alone),
         TEST(run_knows_its_task),
+        TEST(nothing_begins_past_the_lease),
     };
     return RUN_TESTS("runs", tests);
 }

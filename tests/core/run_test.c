@@ -118,6 +118,28 @@ static void progress_puts_off_the_report_of_a_long_run(void **state)
     assert_int_equal(n.long_running, 0);
 }
 
+static void long_runs_are_reported_in_turn(void **state)
+{
+    drive *d = drive_begin(state, (core_config){.long_run_us = 10 * PAWL_MINUTE}, (core_queue_config){.workers = 4});
+    drive_start(d);
+    for (int i = 0; i < 4; i++) {
+        drive_dispatch(d, "t", NULL, 0);
+        drive_advance(d, PAWL_MINUTE);
+    }
+    drive_end(d, 2, ok); /* the third */
+    drive_advance(d, 6 * PAWL_MINUTE);
+    assert_int_equal(d->events[PAWL_EVENT_LONG_RUNNING], 1);
+    drive_advance(d, PAWL_MINUTE);
+    assert_int_equal(d->events[PAWL_EVENT_LONG_RUNNING], 2);
+    drive_advance(d, PAWL_MINUTE);
+    assert_int_equal(d->events[PAWL_EVENT_LONG_RUNNING], 2);
+    drive_advance(d, PAWL_MINUTE);
+    assert_int_equal(d->events[PAWL_EVENT_LONG_RUNNING], 3);
+    drive_advance(d, PAWL_HOUR);
+    assert_int_equal(d->events[PAWL_EVENT_LONG_RUNNING], 3);
+    while (d->runs_count > 0) drive_end(d, 0, ok);
+}
+
 static void progress_of_a_run_that_ended_is_ignored(void **state)
 {
     drive *d = drive_begin(state, (core_config){0}, (core_queue_config){.workers = 1});
@@ -387,6 +409,7 @@ int main(void)
         TEST(a_lease_that_was_taken_back_is_forgotten),
         TEST(a_cancel_is_of_one_lease),
         TEST(progress_puts_off_the_report_of_a_long_run),
+        TEST(long_runs_are_reported_in_turn),
         TEST(progress_of_a_run_that_ended_is_ignored),
         TEST(a_run_learns_from_its_progress_that_its_lease_is_lost),
         TEST(a_timeout_that_is_not_retried_says_so),
