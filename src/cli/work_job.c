@@ -226,6 +226,7 @@ static void *job_thread(void *ctx)
     w->running--;
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
+    remote_ring(w);
     job_free(j);
     return NULL;
 }

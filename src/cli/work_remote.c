@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -36,6 +37,12 @@ void remote_nap(crew *w, int64_t us)
     at.tv_sec += us / PAWL_SECOND + ns / 1000000000;
     at.tv_nsec = ns % 1000000000;
     pthread_cond_timedwait(&w->changed, &w->lock, &at);
+}
+
+void remote_ring(const crew *w)
+{
+    uint64_t one = 1;
+    if (write(w->bell, &one, sizeof one) < 0) errno = 0; /* it rings already */
 }
 
 /* ---- the server ----------------------------------------------------------------------------------------------------------------- */
@@ -209,6 +216,7 @@ static void *claimer(void *ctx)
     w->done = true;
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
+    remote_ring(w);
     return NULL;
 }
 
@@ -310,11 +318,18 @@ static void on_signal(crew *w, stopper *stop, int64_t *kill_us)
     else *kill_us = 0;
 }
 
+static int sleep_ms(int64_t next_us, int64_t kill_us)
+{
+    int64_t left_us = (next_us < kill_us ? next_us : kill_us) - remote_now();
+    return left_us <= 0 ? 0 : (int)(left_us / 1000) + 1;
+}
+
 /* Until the claimer has ended and nothing runs. */
 static void attend(crew *w, stopper *stop)
 {
-    struct pollfd fd = {.fd = stop->signals, .events = POLLIN};
+    struct pollfd fds[] = {{.fd = stop->signals, .events = POLLIN}, {.fd = w->bell, .events = POLLIN}};
     int64_t kill_us = INT64_MAX, next_us = 0;
+    uint64_t rings;
     for (;;) {
         pthread_mutex_lock(&w->lock);
         bool over = w->done && w->running == 0;
@@ -322,8 +337,10 @@ static void attend(crew *w, stopper *stop)
         pthread_mutex_unlock(&w->lock);
         if (over) return;
         if (remote_now() >= next_us) renew(w), next_us = remote_now() + every_us;
-        if (remote_now() >= kill_us) set_mood(w, KILLING);
-        if (poll(&fd, 1, 50) > 0) on_signal(w, stop, &kill_us);
+        if (remote_now() >= kill_us) set_mood(w, KILLING), kill_us = INT64_MAX - 1;
+        if (poll(fds, 2, sleep_ms(next_us, kill_us)) <= 0) continue;
+        if (fds[0].revents) on_signal(w, stop, &kill_us);
+        if (fds[1].revents && read(w->bell, &rings, sizeof rings) < 0) errno = 0; /* it has stopped ringing */
     }
 }
 
@@ -345,7 +362,7 @@ int work_remote(cli *c, const work_settings *o, guard *guard)
     pthread_t thread;
     pthread_condattr_t monotonic;
     pawl_error err;
-    w = (crew){.c = c, .o = o, .guard = guard};
+    w = (crew){.c = c, .o = o, .guard = guard, .bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     list_init(&w.jobs);
     pthread_mutex_init(&w.lock, NULL);
     pthread_condattr_init(&monotonic);

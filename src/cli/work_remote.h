@@ -23,6 +23,7 @@ typedef struct crew {
     const guard *guard;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a job ended, or the mood changed */
+    int bell;               /* an eventfd: the main thread is to look */
     char id[64];            /* what the server calls this worker; "": it does not */
     int64_t until_us;       /* the lease; monotonic */
     int64_t renew_us;
@@ -69,6 +70,7 @@ void remote_nap(crew *w, int64_t us); /* under the lock: waits until something c
 /* The answer lies in `text` and in the arena. */
 pawl_status remote_ask(const crew *w, const char *worker, const char *what, const buf *body, pawl_arena *arena, buf *text,
                        answer_of *out, pawl_error *err);
+void remote_ring(const crew *w);                                   /* wakes the main thread */
 void remote_believe(crew *w, const answer_of *a, int64_t sent_us); /* under the lock */
 void remote_lose(crew *w, const char *worker);                     /* under the lock: the server does not know it any more */
 bool remote_job(crew *w, json object, const char *worker);         /* begins one; false: it could not be begun */

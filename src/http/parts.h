@@ -43,8 +43,9 @@ struct http_server {
     pthread_mutex_t lock; /* of conns */
     list conns;
     int conns_count;
-    atomic_int busy; /* requests that are held, and calls of the library under way */
+    atomic_int busy; /* requests that are held, calls of the library under way, and the server itself until it stops */
     pthread_cond_t still;
+    bool is_still; /* nobody is busy, and the server stops */
 };
 
 typedef enum request_state {

@@ -317,6 +317,7 @@ pawl_status http_start(const http_options *options, http_server **out, pawl_erro
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->still, NULL);
     list_init(&s->conns);
+    atomic_store(&s->busy, 1);
     bool ok = copy_sockets(s);
     for (int i = 0; ok && i < options->threads; i++) ok = start_lane(s, &s->lanes[i]);
     if (ok) return *out = s, PAWL_OK;
@@ -340,12 +341,14 @@ int http_connections(http_server *s)
     return count;
 }
 
-/* From now on requests are let go; those that are with the handler or held come back first. */
+/* From now on requests are let go; those that are with the handler or held come back first. The server is one of those who are busy, so
+ * that nobody but the last, for whom it waits, touches it after leaving. */
 static void wait_until_still(http_server *s)
 {
     atomic_store(&s->stopping, true);
+    busy_leave(s);
     pthread_mutex_lock(&s->lock);
-    while (atomic_load(&s->busy)) pthread_cond_wait(&s->still, &s->lock);
+    while (!s->is_still) pthread_cond_wait(&s->still, &s->lock);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -353,8 +356,9 @@ void busy_enter(http_server *s) { atomic_fetch_add(&s->busy, 1); }
 
 void busy_leave(http_server *s)
 {
-    if (atomic_fetch_sub(&s->busy, 1) != 1 || !atomic_load(&s->stopping)) return;
+    if (atomic_fetch_sub(&s->busy, 1) != 1) return;
     pthread_mutex_lock(&s->lock);
+    s->is_still = true;
     pthread_cond_broadcast(&s->still);
     pthread_mutex_unlock(&s->lock);
 }
