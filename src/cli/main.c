@@ -129,7 +129,8 @@ const opt global_opts[] = {
         "sqlite:pawl.db)"),
     OPTION(
         OPT_TEXT, "server", &context.server, "URL",
-        "ask a server in place of a store: http://HOST:PORT or unix:/PATH (enqueue, tasks, queues, dead list, work, events, top)"),
+        "ask a server in place of a store: http://HOST:PORT, https://HOST:PORT or unix:/PATH (enqueue, tasks, queues, dead list, work, "
+        "events, top)"),
     OPTION(OPT_TEXT, "token-file", &context.token_file, "FILE", "a token for the server (else $PAWL_TOKEN)"),
     OPTION(OPT_FLAG, "json", &context.json, NULL, "answer in JSON"),
     OPTION(OPT_FLAG, "no-color", &context.no_color, NULL, "no colours (also: NO_COLOR in the environment)"),

@@ -412,6 +412,7 @@ static void operation(json_writer *w, const route *r)
     json_text(w, "operationId", r->name);
     json_text(w, "summary", r->summary);
     json_text(w, "x-scope", scope_name(r->scope));
+    json_truth(w, "x-whole-store", r->tenant == TENANT_ALL);
     if (*r->command) json_text(w, "x-command", r->command);
     parameters(w, r);
     request_body(w, r);
