@@ -163,7 +163,8 @@ static void greet(const serving *s)
         "\n"
         "  a few handlers run (e-mail, reports, imports, webhooks; some fail), and a trickle of tasks keeps them busy\n"
         "\n"
-        "  look     curl -s %s/v1/stats\n"
+        "  look     %s/  in a browser\n"
+        "           curl -s %s/v1/stats\n"
         "           curl -s '%s/v1/tasks?state=failed&limit=3'\n"
         "           curl -sN %s/v1/events\n"
         "           %s tasks list --store %s\n"
@@ -171,7 +172,7 @@ static void greet(const serving *s)
         "           curl -s -X POST %s/v1/queues/mail/pause\n"
         "  read     %s/v1/openapi.json, docs/api.md\n"
         "  stop     Ctrl-C\n\n",
-        store, url, url, url, url, program, store, url, url, url);
+        store, url, url, url, url, url, program, store, url, url, url);
     fflush(stdout);
 }
 
