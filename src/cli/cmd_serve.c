@@ -203,7 +203,8 @@ static void greet(const serving *s)
         "  a few handlers run (e-mail, reports, imports, webhooks; some fail), a trickle of tasks keeps them busy,\n"
         "  webhooks are limited to 40 a minute, and a schedule sends a mail every 20 seconds\n"
         "\n"
-        "  look     curl -s %s/v1/stats\n"
+        "  look     %s/  in a browser\n"
+        "           curl -s %s/v1/stats\n"
         "           curl -s '%s/v1/tasks?state=failed&limit=3'\n"
         "           curl -sN %s/v1/events\n"
         "           curl -s %s/v1/schedules; curl -s %s/v1/limits\n"
@@ -213,7 +214,7 @@ static void greet(const serving *s)
         "           curl -s -X POST %s/v1/queues/mail/pause\n"
         "  read     %s/v1/openapi.json, docs/api.md\n"
         "  stop     Ctrl-C\n\n",
-        store, url, url, url, url, url, url, program, url, program, store, url, url, url);
+        store, url, url, url, url, url, url, url, program, url, program, store, url, url, url);
     fflush(stdout);
 }
 

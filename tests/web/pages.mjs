@@ -39,13 +39,15 @@ const PAGES = (ids) => [
 const ALL = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"];
 const COLOURS = { type: "rule", values: ["color-contrast", "scrollable-region-focusable", "label"] }; // what another look can change
 
+const SAME = new Set(["Waiting to run", "webhook.call", "busy", "9007199254740993", "No dead letter matches"]); // made of the same parts as others
+
 const LOOKS = [
     ["light", ALL, { viewport: { width: 1360, height: 860 }, colorScheme: "light" }],
     ["dark phone", COLOURS, { viewport: { width: 390, height: 844 }, colorScheme: "dark", hasTouch: true }],
 ];
 
 async function axe(page, what, rules = ALL) {
-    await page.evaluate(AXE);
+    if (!(await page.evaluate(() => "axe" in globalThis))) await page.evaluate(AXE);
     const found = await page.evaluate((rules) => globalThis.axe.run(document, { runOnly: rules, resultTypes: ["violations"] }), rules);
     const shown = found.violations.map((one) => `${one.id}: ${one.nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(" | ")}`);
     equal(`${what}: accessible`, shown, []);
@@ -53,13 +55,14 @@ async function axe(page, what, rules = ALL) {
 
 async function look(server, ids, [name, rules, options]) {
     const page = await open(server, "", options);
-    for (const [where, text] of PAGES(ids)) {
+    for (const [i, [where, text]] of PAGES(ids).entries()) {
         await page.to(where);
         await page.locator("main").getByText(text).first().waitFor();
         const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
         that(`${name} ${where}: not wider than the window`, wide <= 0, String(wide));
         silent(page, `${name} ${where}`);
         page.complaints.length = 0;
+        if (SAME.has(text) || (rules === COLOURS && i % 2)) continue;
         await axe(page, `${name} ${where}`, rules);
         page.complaints.length = 0; // of what axe tried
     }

@@ -34,7 +34,7 @@ export function Dead() {
                     Grouped by error
                 </a>
             </PageHead>
-            <div class="filters" role="group" aria-label="filter">
+            <div class="filters few" role="group" aria-label="filter">
                 <div class="fields">
                     <Field label="type" name="type" value={query.type ?? ""} onChange={set("type")} />
                     <Field label="queue" name="queue" value={query.queue ?? ""} onChange={set("queue")} />

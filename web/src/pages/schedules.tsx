@@ -189,7 +189,7 @@ export function ScheduleList() {
             <PageHead title="Schedules">
                 {can("operate") && <Button kind="main" icon="plus" hotkey="n" onClick={() => show(<Form payload="" done={view.reload} />)}>New schedule</Button>}
             </PageHead>
-            <div class="filters" role="group" aria-label="filter">
+            <div class="filters few" role="group" aria-label="filter">
                 <div class="fields">
                     <Field label="name begins with" name="prefix" value={query.prefix ?? ""} onChange={(prefix) => setQuery({ prefix, cursor: "" })} />
                     <label class="tickfield">

@@ -389,7 +389,7 @@ export function TaskView() {
                         <div>
                             {task.why && (
                                 <div class={"why " + toneOf(task.display ?? task.state)} data-testid="why">
-                                    <strong>{FINISHED.includes(task.state) ? "What happened" : "Why is it not running?"}</strong> {task.why.text}
+                                    <strong>{FINISHED.includes(task.state) ? "What happened" : task.state === "leased" ? "Now" : "Why is it not running?"}</strong> {task.why.text}
                                     {task.why.until && <> (until <Time at={task.why.until} />)</>}
                                 </div>
                             )}

@@ -66,7 +66,7 @@ export const taskColumns: Column<Task>[] = [
     { title: "Key", cell: (task) => <Name text={task.key} empty="" />, class: "maybe" },
     { title: "Tries", num: true, cell: (task) => (task.max_attempts ? `${task.attempt}/${task.max_attempts}` : task.attempt) },
     { title: "Created", num: true, cell: (task) => <Time at={task.created_at} /> },
-    { title: "What next, or last", cell: (task) => <Last task={task} />, class: "grow last" },
+    { title: "Latest", cell: (task) => <Last task={task} />, class: "grow last" },
 ];
 
 function Last({ task }: { task: Task }) {
@@ -86,8 +86,9 @@ function Filters({ query }: { query: Record<string, string> }) {
     const queues = useLive("queues-names", (signal) => get<{ queues: Queue[] }>("v1/queues", {}, signal), { off: !wholeStore(), idle: 30000, wants: () => false });
     const set = (name: string) => (value: string) => setQuery({ [name]: value, cursor: "", at: "" });
     const any = ["state", "type", "queue", "tenant", "key", "since", "q", "order"].some((name) => query[name]);
+    const [open, setOpen] = useState(false); // on a phone, where there is no room for them
     return (
-        <div class="filters" role="group" aria-label="filter">
+        <div class={"filters" + (open ? " open" : "")} role="group" aria-label="filter">
             <div class="chips" role="group" aria-label="state">
                 <button type="button" aria-pressed={!query.state} onClick={() => set("state")("")}>
                     all
@@ -98,6 +99,9 @@ function Filters({ query }: { query: Record<string, string> }) {
                     </button>
                 ))}
             </div>
+            <button type="button" class="button more" aria-expanded={open} onClick={() => setOpen(!open)}>
+                <Icon name={open ? "close" : "down"} /> {open ? "Less" : "More filters"}
+            </button>
             <div class="fields">
                 <Field label="type" name="type" value={query.type ?? ""} onChange={set("type")} />
                 <Field label="queue" name="queue" value={query.queue ?? ""} onChange={set("queue")} list={queues.data?.queues.map((queue) => queue.name) ?? []} />
