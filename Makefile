@@ -38,7 +38,7 @@ canaries: ## Switch on each seeded bug, see the tests find it, and write docs/ca
 	@scripts/canaries.sh
 
 bench: all ## Measure beside raw SQLite and installed peers, and write the tables to docs/benchmarks.md
-	@cmake --build build --target raw_sqlite peer_beanstalk
+	@cmake --build build --target raw_sqlite peer_beanstalk http_load
 	@scripts/bench.py --out docs/benchmarks.md
 
 install: all ## Install below PREFIX (/usr/local), staged under DESTDIR if set

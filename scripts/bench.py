@@ -245,6 +245,12 @@ class Bench:
     def where(self):
         return f"{os.uname().sysname} {os.uname().machine}, {os.cpu_count()} cores"
 
+    def http_table(self):
+        say("HTTP")
+        sizes = ["--seconds", "1", "--rounds", "1"] if self.short else []
+        done = subprocess.run([str(ROOT / "scripts" / "bench_server.py"), "--dir", str(self.build), *sizes], check=True, capture_output=True, text=True)
+        return done.stdout.rstrip()
+
     def page(self):
         self.measure_speed()
         self.measure_scale()
@@ -256,6 +262,9 @@ class Bench:
             "Runs on a filled and on an empty store take turns; medians of five. Lists ask for all, for each state, for a queue, a",
             "type and a key; \"rare\" is a single task that is older than all the others.", "", str(self.scale_table()), "",
             self.postgres.page(),
+            "## Over HTTP", "",
+            "`pawl serve` on durable SQLite, over loopback, beside beanstalkd, in one run; the best of three rounds that take turns.", "",
+            self.http_table(), "",
             "## Moving to another store", "", str(self.move_table()), "",
             "## Other task systems on the same machine", "",
             "No-op tasks with the same payload; Pawl runs right after each peer, syncs every commit and keeps history. \"Stored one by",

@@ -67,4 +67,5 @@ def main():
             print(f"| {name} | {max(values):,.0f}/s | {min(values):,.0f} to {max(values):,.0f} |")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -21,6 +21,7 @@ needs_build=(
     "header:sqlite3.h libsqlite3-dev"
     "module:libmicrohttpd libmicrohttpd-dev"
     "module:gnutls libgnutls28-dev"
+    "module:libcurl libcurl4-gnutls-dev"
     "module:libpq libpq-dev"
     "module:libmariadb libmariadb-dev"
 )

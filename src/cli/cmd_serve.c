@@ -12,7 +12,9 @@
 #include "cli/help.h"
 #include "cli/serve.h"
 #include "cli/stop.h"
+#include "http/address.h"
 #include "server/auth.h"
+#include "server/hooks.h"
 #include "server/server.h"
 #include <errno.h>
 #include <poll.h>
@@ -47,6 +49,7 @@ typedef struct serving {
     serve_sockets sockets;
     logger log;
     demo demo;
+    hooks *hooks;
     bool stopping;
     int64_t stop_by_us;
 } serving;
@@ -103,13 +106,45 @@ static pawl_status check_open(const serving *s, pawl_error *err)
         s->sockets.texts[0], serve_set.tokens, serve_set.tokens);
 }
 
+/* The engine runs tasks: those of hooks, or of the demo. */
+static bool runs(const serving *s)
+{
+    (void)s;
+    return serve_set.demo || serve_set.hooks;
+}
+
+/* Other tasks are for others. */
+static pawl_status leave_queues(pawl *p, pawl_error *err)
+{
+    pawl_status status = pawl_queue(p, &(pawl_queue_options){.name = "default", .workers = -1}, err);
+    return status ? status : pawl_queue(p, &(pawl_queue_options){.name = "recurring", .workers = -1}, err);
+}
+
+static pawl_status open_hooks(serving *s, pawl_error *err)
+{
+    hooks_options o = {.path = serve_set.hooks,
+                       .allowed = serve_set.hook_networks.items,
+                       .allowed_count = (size_t)serve_set.hook_networks.count,
+                       .log = s->log};
+    if (strncmp(pawl_store_url(s->p), "memory:", 7) == 0)
+        return err_set(err, PAWL_INVALID, "--hooks needs a store that is kept: memory: is gone when the server ends");
+    for (int i = 0; i < serve_set.hook_networks.count; i++) {
+        if (network_valid(serve_set.hook_networks.items[i])) continue;
+        return err_set(err, PAWL_INVALID, "--hook-networks \"%s\" is no network: write it like 10.1.0.0/16",
+                       serve_set.hook_networks.items[i]);
+    }
+    return hooks_open(s->p, &o, &s->hooks, err);
+}
+
 static pawl_status start_engine(serving *s, pawl_error *err)
 {
     s->demo = (demo){.c = s->c, .p = s->p, .started_us = cli_now_us()};
-    if (!serve_set.demo) return PAWL_OK;
-    pawl_status status = demo_handlers(s->p, err);
+    if (!runs(s)) return PAWL_OK;
+    pawl_status status = serve_set.demo ? demo_handlers(s->p, err) : leave_queues(s->p, err);
+    if (!status && serve_set.hooks) status = open_hooks(s, err);
     if (!status) status = pawl_start(s->p, err);
-    if (!status) status = demo_prepare(&s->demo, err);
+    if (!status && s->hooks) status = hooks_start(s->hooks, err);
+    if (!status && serve_set.demo) status = demo_prepare(&s->demo, err);
     return status;
 }
 
@@ -135,7 +170,8 @@ static pawl_status start_server(serving *s, pawl_error *err)
                         .events_max = (size_t)serve_set.events,
                         .log = s->log,
                         .access_log = serve_set.access_log,
-                        .runs_tasks = serve_set.demo};
+                        .hooks = s->hooks,
+                        .runs_tasks = runs(s)};
     pawl_status status = server_start(&o, &s->server, err);
     if (status) s->sockets.count = 0; /* they were closed with it */
     return status;
@@ -161,18 +197,21 @@ static void greet(const serving *s)
     printf(
         "Pawl serves %s on %s\n"
         "\n"
-        "  a few handlers run (e-mail, reports, imports, webhooks; some fail), and a trickle of tasks keeps them busy\n"
+        "  a few handlers run (e-mail, reports, imports, webhooks; some fail), a trickle of tasks keeps them busy,\n"
+        "  webhooks are limited to 40 a minute, and a schedule sends a mail every 20 seconds\n"
         "\n"
         "  look     %s/  in a browser\n"
         "           curl -s %s/v1/stats\n"
         "           curl -s '%s/v1/tasks?state=failed&limit=3'\n"
         "           curl -sN %s/v1/events\n"
+        "           curl -s %s/v1/schedules; curl -s %s/v1/limits\n"
+        "           %s top --server %s\n"
         "           %s tasks list --store %s\n"
         "  act      curl -s %s/v1/tasks -H 'Content-Type: application/json' -d '{\"type\":\"email.send\",\"payload\":{\"to\":\"you\"}}'\n"
         "           curl -s -X POST %s/v1/queues/mail/pause\n"
         "  read     %s/v1/openapi.json, docs/api.md\n"
         "  stop     Ctrl-C\n\n",
-        store, url, url, url, url, url, program, store, url, url, url);
+        store, url, url, url, url, url, url, url, program, url, program, store, url, url, url);
     fflush(stdout);
 }
 
@@ -200,7 +239,8 @@ static void begin_stop(serving *s)
     serve_notify("STOPPING=1");
     log_line(&s->log, PAWL_INFO, "stopping: what is under way comes to its end; a second signal stops at once");
     server_quiet(s->server);
-    if (serve_set.demo) stopper_drain(&s->stop);
+    hooks_close(s->hooks);
+    if (runs(s)) stopper_drain(&s->stop);
 }
 
 static bool drained(const serving *s)
@@ -246,7 +286,8 @@ static pawl_status serve(serving *s, pawl_error *err)
     serve_notify("READY=1");
     attend(s);
     server_stop(s->server);
-    if (serve_set.demo) status = stopper_stop(&s->stop, err);
+    hooks_close(s->hooks);
+    if (runs(s)) status = stopper_stop(&s->stop, err);
     log_line(&s->log, PAWL_INFO, "stopped");
     return status;
 }
@@ -275,7 +316,9 @@ int cmd_serve(cli *c)
     if (!s.p) return code;
     if (serve(&s, &err)) code = cli_fail(c, &err);
     serve_unlink(&s.sockets);
+    hooks_close(s.hooks);
     int closed = pawl_close(s.p);
+    hooks_free(s.hooks);
     return code ? code : closed;
 }
 

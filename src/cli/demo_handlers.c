@@ -85,6 +85,7 @@ pawl_status demo_handlers(pawl *p, pawl_error *err)
         {.type = "import.rows", .run = import_rows, .queue = "reports", .timeout_us = PAWL_MINUTE},
         {.type = "webhook.call",
          .run = call_webhook,
+         .rate = {.permits = 40, .period_us = PAWL_MINUTE, .burst = 5, .horizon_us = -1},
          .max_attempts = 3,
          .retry = {.curve = PAWL_CURVE_FIXED, .delay_us = 2 * PAWL_SECOND}},
     };
@@ -118,7 +119,7 @@ pawl_status demo_feed(demo *d, pawl_error *err)
     }
     if (kind < 16) {
         snprintf(payload, sizeof payload, "{\"event\":\"order.paid\",\"order\":%d}", 10000 + roll(90000));
-        return dispatch(d, &(pawl_task){.type = "webhook.call"}, payload, NULL, err);
+        return dispatch(d, &(pawl_task){.type = "webhook.call", .rate_key = pawl_str("hooks.example.org")}, payload, NULL, err);
     }
     if (kind < 18) {
         int customer = roll(5);
@@ -134,9 +135,17 @@ pawl_status demo_feed(demo *d, pawl_error *err)
 
 pawl_status demo_prepare(demo *d, pawl_error *err)
 {
+    pawl_schedule digest = {.name = "digest",
+                            .every = 20,
+                            .unit = PAWL_SECONDS,
+                            .type = "email.send",
+                            .queue = "mail",
+                            .payload = pawl_str("{\"to\":\"team@example.org\",\"subject\":\"What happened\"}")};
     pawl_task newsletter = {.type = "email.send", .key = "newsletter", .delay_us = 4 * PAWL_HOUR};
     pawl_status status = dispatch(d, &newsletter, "{\"to\":\"everybody@example.org\",\"subject\":\"News\"}", &d->sample, err);
     for (int i = 0; i < 6 && !status; i++) status = demo_feed(d, err);
+    if (!status) status = pawl_put_schedule(d->p, &digest, PAWL_PUT_UPDATE, NULL, err);
+    if (status == PAWL_UNSUPPORTED) status = PAWL_OK; /* not every store keeps schedules */
     if (!status) status = dispatch(d, &(pawl_task){.type = "report.build", .key = "report:0"}, "{\"customer\":0}", NULL, err);
     return status;
 }

@@ -127,8 +127,9 @@ const opt global_opts[] = {
         OPT_TEXT, "store", &context.store, "URL",
         "where tasks live: sqlite:PATH, postgres://HOST/DATABASE, mysql://HOST/DATABASE or memory: (else $PAWL_STORE, $DATABASE_URL, "
         "sqlite:pawl.db)"),
-    OPTION(OPT_TEXT, "server", &context.server, "URL",
-           "ask a server in place of a store: http://HOST:PORT or unix:/PATH (enqueue, tasks, queues, dead list, events, top)"),
+    OPTION(
+        OPT_TEXT, "server", &context.server, "URL",
+        "ask a server in place of a store: http://HOST:PORT, https://HOST:PORT or unix:/PATH (enqueue, tasks, queues, dead list, events, top)"),
     OPTION(OPT_TEXT, "token-file", &context.token_file, "FILE", "a token for the server (else $PAWL_TOKEN)"),
     OPTION(OPT_FLAG, "json", &context.json, NULL, "answer in JSON"),
     OPTION(OPT_FLAG, "no-color", &context.no_color, NULL, "no colours (also: NO_COLOR in the environment)"),

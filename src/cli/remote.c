@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/wire.h"
 #include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 typedef struct place {
     char host[256], port[8], prefix[256];
     bool local; /* host is a path */
+    bool tls;
 } place;
 
 /* ---- where ---------------------------------------------------------------------------------------------------------------------- */
@@ -32,8 +34,10 @@ static bool parse(const char *url, place *at)
         at->local = true;
         return url[5] == '/' && snprintf(at->host, sizeof at->host, "%s", url + 5) < (int)sizeof at->host;
     }
-    if (strncmp(url, "http://", 7) != 0) return false;
-    const char *host = url + 7, *slash = strchrnul(host, '/'), *end = slash, *colon = memrchr(host, ':', (size_t)(slash - host));
+    at->tls = strncmp(url, "https://", 8) == 0;
+    if (!at->tls && strncmp(url, "http://", 7) != 0) return false;
+    const char *host = url + 7 + at->tls, *slash = strchrnul(host, '/'), *end = slash,
+               *colon = memrchr(host, ':', (size_t)(slash - host));
     if (colon && !memchr(colon, ']', (size_t)(slash - colon))) {
         if (slash - colon > 6) return false;
         snprintf(at->port, sizeof at->port, "%.*s", (int)(slash - colon - 1), colon + 1);
@@ -82,7 +86,7 @@ static int connect_host(const place *at, pawl_error *err)
     return fd;
 }
 
-static pawl_status open_connection(const char *url, const place *at, int *out, pawl_error *err)
+static pawl_status open_connection(const char *url, const place *at, wire *out, pawl_error *err)
 {
     struct timeval patience = {.tv_sec = PATIENCE_S};
     int fd = at->local ? connect_unix(at->host) : connect_host(at, err);
@@ -90,8 +94,7 @@ static pawl_status open_connection(const char *url, const place *at, int *out, p
     if (fd < 0) return err_set(err, PAWL_UNAVAILABLE, "could not connect to %s: %s", url, strerror(errno));
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    *out = fd;
-    return PAWL_OK;
+    return wire_begin(out, fd, at->tls ? at->host : NULL, err);
 }
 
 /* ---- who ------------------------------------------------------------------------------------------------------------------------ */
@@ -130,17 +133,12 @@ static void write_request(buf *out, const place *at, const char *token, const ch
     if (body) buf_str(out, body);
 }
 
-static bool exchange(int fd, const buf *request, buf *answer)
+static bool exchange(wire *l, const buf *request, buf *answer)
 {
     char block[64 << 10];
-    for (size_t sent = 0; sent < request->len;) {
-        ssize_t n = send(fd, request->data + sent, request->len - sent, MSG_NOSIGNAL);
-        if (n < 0) break; /* it may have answered all the same */
-        sent += (size_t)n;
-    }
+    if (!wire_send(l, request->data, request->len)) errno = 0; /* it may have answered all the same */
     for (;;) {
-        ssize_t n = recv(fd, block, sizeof block, 0);
-        if (n < 0 && errno == EINTR) continue;
+        ssize_t n = wire_receive(l, block, sizeof block);
         if (n <= 0) return n == 0 || answer->len > 0;
         if (!buf_add(answer, block, (size_t)n)) return false;
     }
@@ -205,25 +203,26 @@ static pawl_status fail_by(int code, pawl_bytes body, pawl_error *err)
 
 static pawl_status no_server(const cli *c, pawl_error *err)
 {
-    return err_set(err, PAWL_INVALID, "\"%s\" is no server: use http://HOST:PORT or unix:/PATH", c->server);
+    return err_set(err, PAWL_INVALID, "\"%s\" is no server: use http://HOST:PORT, https://HOST:PORT or unix:/PATH", c->server);
 }
 
 pawl_status remote_call(const cli *c, const char *method, const char *path, const char *body, buf *out, pawl_error *err)
 {
     place at;
     char token[TOKEN_MAX];
-    int fd = -1, code = 0;
+    int code = 0;
+    wire l;
     pawl_bytes text;
     buf request, answer;
     if (!parse(c->server, &at)) return no_server(c, err);
     pawl_status status = read_token(c, token, err);
-    if (!status) status = open_connection(c->server, &at, &fd, err);
+    if (!status) status = open_connection(c->server, &at, &l, err);
     if (status) return status;
     buf_init(&request, alloc_default(), ANSWER_MAX);
     buf_init(&answer, alloc_default(), ANSWER_MAX);
     write_request(&request, &at, token, method, path, body);
-    bool ok = !request.failed && exchange(fd, &request, &answer) && read_answer(&answer, &code, &text);
-    close(fd);
+    bool ok = !request.failed && exchange(&l, &request, &answer) && read_answer(&answer, &code, &text);
+    wire_end(&l);
     if (!ok)
         status = err_set(err, body ? PAWL_UNKNOWN : PAWL_UNAVAILABLE, "the answer of %s was lost: look before you repeat it",
                          c->server);
@@ -269,16 +268,15 @@ static bool take_any(void *ctx, const char *line)
     return h->status < 300 || !h->over;
 }
 
-static pawl_status read_stream(const cli *c, int fd, stream_head *h, pawl_error *err)
+static pawl_status read_stream(const cli *c, wire *l, stream_head *h, pawl_error *err)
 {
     char block[16 << 10];
     buf text;
     bool more = true;
     ssize_t n = 0;
     buf_init(&text, alloc_default(), 1u << 20);
-    while (more && ((n = recv(fd, block, sizeof block, 0)) > 0 || (n < 0 && errno == EINTR))) {
-        if (n > 0) more = buf_add(&text, block, (size_t)n) && hand_lines(&text, take_any, h);
-    }
+    while (more && (n = wire_receive(l, block, sizeof block)) > 0)
+        more = buf_add(&text, block, (size_t)n) && hand_lines(&text, take_any, h);
     pawl_status status = PAWL_OK;
     if (h->status >= 300) status = fail_by(h->status, (pawl_bytes){buf_text(&text), text.len}, err);
     else if (more) status = err_set(err, PAWL_UNAVAILABLE, "%s ended the stream: go on with --after", c->server);
@@ -290,19 +288,19 @@ pawl_status remote_stream(const cli *c, const char *path, remote_line_fn take, v
 {
     place at;
     char token[TOKEN_MAX];
-    int fd = -1;
+    wire l;
     buf request;
     stream_head head = {.take = take, .ctx = ctx};
     if (!parse(c->server, &at)) return no_server(c, err);
     pawl_status status = read_token(c, token, err);
-    if (!status) status = open_connection(c->server, &at, &fd, err);
+    if (!status) status = open_connection(c->server, &at, &l, err);
     if (status) return status;
     buf_init(&request, alloc_default(), 64 << 10);
     write_request(&request, &at, token, "GET", path, NULL);
-    bool sent = !request.failed && send(fd, request.data, request.len, MSG_NOSIGNAL) == (ssize_t)request.len;
-    status = sent ? read_stream(c, fd, &head, err) : err_set(err, PAWL_UNAVAILABLE, "could not ask %s", c->server);
+    bool sent = !request.failed && wire_send(&l, request.data, request.len);
+    status = sent ? read_stream(c, &l, &head, err) : err_set(err, PAWL_UNAVAILABLE, "could not ask %s", c->server);
     buf_done(&request);
-    close(fd);
+    wire_end(&l);
     return status;
 }
 

@@ -1,6 +1,6 @@
 /* A server in place of a store: --server URL. One request per connection, over plain sockets.
  *
- *     http://HOST[:PORT][/PREFIX]    port 7295 unless it says
+ *     http://HOST[:PORT][/PREFIX]    port 7295 unless it says; https:// the same under TLS
  *     unix:/PATH
  *
  * The token comes from $PAWL_TOKEN or from the file that --token-file names, never from the command line. What the server answers has

@@ -12,8 +12,8 @@
 #define LISTEN_MAX 8
 
 typedef struct serve_settings {
-    const char *config, *tokens, *prefix, *name, *log_format, *log_level, *tls_cert, *tls_key;
-    opt_list listen, hosts;
+    const char *config, *tokens, *prefix, *name, *log_format, *log_level, *tls_cert, *tls_key, *hooks;
+    opt_list listen, hosts, hook_networks;
     int64_t threads, desk_threads, connections, events, payload_max;
     int64_t head_us, idle_us, body_us, answer_us, grace_us;
     bool access_log, demo;

@@ -22,6 +22,8 @@ const opt serve_opts[] = {
     OPTION(OPT_TEXT, "tls-cert", &serve_set.tls_cert, "FILE", "speak TLS, with this certificate (PEM, with those that lead to its authority)"),
     OPTION(OPT_TEXT, "tls-key", &serve_set.tls_key, "FILE", "the certificate's key (PEM)"),
     OPTION(OPT_LIST, "hosts", &serve_set.hosts, "NAME", "a name that clients may use for this server beside localhost; may be repeated"),
+    OPTION(OPT_TEXT, "hooks", &serve_set.hooks, "FILE", "tell others' servers what happens: hooks and their secrets are kept here, see /v1/hooks"),
+    OPTION(OPT_LIST, "hook-networks", &serve_set.hook_networks, "NETWORK", "private addresses that hooks may be sent to, like 10.1.0.0/16; may be repeated"),
     OPTION(OPT_TEXT, "prefix", &serve_set.prefix, "PATH", "of all paths, behind a proxy: /pawl"),
     OPTION(OPT_NAME, "name", &serve_set.name, "NAME", "of this node, for people (default: the host's name)"),
     OPTION(OPT_INT, "threads", &serve_set.threads, "N", "threads that speak HTTP", .min = 1, .max = 64, .fallback = "2"),
@@ -139,13 +141,15 @@ static pawl_status read_flags(cli *c, pawl_error *err)
     const opt *tables[] = {serve_opts, global_opts, NULL};
     int argc = 0;
     while (c->args[argc]) argc++;
-    bool listens = false, names = false;
+    bool listens = false, names = false, networks = false;
     for (int i = 1; i < argc; i++) {
         listens = listens || strncmp(c->args[i], "--listen", 8) == 0;
         names = names || strncmp(c->args[i], "--hosts", 7) == 0;
+        networks = networks || strncmp(c->args[i], "--hook-networks", 15) == 0;
     }
     if (listens) serve_set.listen.count = 0;
     if (names) serve_set.hosts.count = 0;
+    if (networks) serve_set.hook_networks.count = 0;
     for (int at = 1; at < argc;) {
         if (c->args[at][0] != '-') at++;
         else if (opts_take(tables, argc, c->args, &at, err)) return err->status;

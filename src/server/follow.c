@@ -20,6 +20,7 @@ struct follower {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t cond;
     bool wanted, stop;
+    bool listens; /* whatever happens from now on will be heard of */
 };
 
 /* true: go on. `idle`: it stood still before. */
@@ -47,6 +48,14 @@ static void rest(follower *f)
     pthread_mutex_unlock(&f->lock);
 }
 
+static void say_listens(follower *f)
+{
+    pthread_mutex_lock(&f->lock);
+    f->listens = f->wanted;
+    pthread_cond_broadcast(&f->cond);
+    pthread_mutex_unlock(&f->lock);
+}
+
 static void *run(void *ctx)
 {
     follower *f = ctx;
@@ -62,6 +71,7 @@ static void *run(void *ctx)
         f->after = facts->next;
         f->take(f->ctx, facts, !behind);
         pawl_facts_free(facts);
+        say_listens(f);
     }
     return NULL;
 }
@@ -84,7 +94,19 @@ void follow_want(follower *f, bool wanted)
 {
     pthread_mutex_lock(&f->lock);
     f->wanted = wanted;
-    pthread_cond_signal(&f->cond);
+    if (!wanted) f->listens = false;
+    pthread_cond_broadcast(&f->cond);
+    pthread_mutex_unlock(&f->lock);
+}
+
+void follow_wait(follower *f)
+{
+    struct timespec until;
+    int rc = 0;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 2;
+    pthread_mutex_lock(&f->lock);
+    while (f->wanted && !f->listens && !f->stop && rc != ETIMEDOUT) rc = pthread_cond_timedwait(&f->cond, &f->lock, &until);
     pthread_mutex_unlock(&f->lock);
 }
 
@@ -93,7 +115,7 @@ void follow_close(follower *f)
     if (!f) return;
     pthread_mutex_lock(&f->lock);
     f->stop = true;
-    pthread_cond_signal(&f->cond);
+    pthread_cond_broadcast(&f->cond);
     pthread_mutex_unlock(&f->lock);
     if (f->runs) pthread_join(f->thread, NULL);
     pthread_cond_destroy(&f->cond);

@@ -60,6 +60,9 @@ static const struct {
     {"act", "at:time? who:text? action:text? detail:text? id:id?"},
     {"acts", "acts:[act] next:int?"},
     {"event", "at:time? event:text id:id? type:text? queue:text? attempt:int fence:int delay_us:int* percent:int* text:text* node:text?"},
+    {"hook", "name:text url:text events:[text] type:text? queue:text? disabled:bool why:text? created_at:time?"},
+    {"hooks", "hooks:[hook]"},
+    {"hook_made", "name:text secret:text*"},
     {"gap", "lost:int?"},
     {"alive", "status:text version:text"},
     {"ready", "status:text text:text?* store_latency_us:int* loop_lag_us:int* lease_left_us:int* running:int* ready:int* stuck:int* long_running:int* "
@@ -342,7 +345,7 @@ static const struct {
 } bodies[] = {{"new_task", task_fields, "type"}, {"filter", filter_fields, NULL}, {"action", action_body, NULL},
               {"rate", rate_body, "permits"},    {"most", most_body, "most"},     {"schedule_spec", schedule_fields, NULL},
               {"plan", plan_fields, NULL},       {"run", run_body, NULL},         {"new_batch", batch_body, NULL},
-              {"login", session_body, "token"}};
+              {"hook_spec", hook_body, "url"},   {"login", session_body, "token"}};
 
 static const char *body_name(const field *fields)
 {
@@ -397,6 +400,7 @@ static void operation(json_writer *w, const route *r)
     json_text(w, "operationId", r->name);
     json_text(w, "summary", r->summary);
     json_text(w, "x-scope", scope_name(r->scope));
+    json_truth(w, "x-whole-store", r->tenant == TENANT_ALL);
     if (*r->command) json_text(w, "x-command", r->command);
     parameters(w, r);
     request_body(w, r);

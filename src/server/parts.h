@@ -7,6 +7,7 @@
 #include "server/auth.h"
 #include "server/encode.h"
 #include "server/fields.h"
+#include "server/hooks.h"
 #include "server/server.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -36,7 +37,8 @@ typedef struct route {
 extern const route routes[]; /* ends with name NULL */
 extern const field no_fields[], list_query[], get_query[], action_body[], limits_query[], key_query[], rate_body[], nodes_query[],
     acts_query[], stats_query[], events_query[], schedules_query[], schedule_query[], put_query[], preview_query[], run_body[],
-    places_query[], place_query[], most_body[], batches_query[], batch_body[], tree_query[], relatives_query[], session_body[];
+    places_query[], place_query[], most_body[], batches_query[], batch_body[], tree_query[], relatives_query[], hook_body[],
+    session_body[];
 
 struct bulk;
 struct idem;
@@ -82,6 +84,7 @@ typedef struct follower follower;
 typedef void (*follow_fn)(void *ctx, const pawl_facts *facts, bool now);
 follower *follow_open(pawl *p, int64_t after, follow_fn take, void *ctx, pawl_error *err);
 void follow_want(follower *f, bool wanted);
+void follow_wait(follower *f); /* until it listens; or two seconds */
 void follow_close(follower *f);
 
 /* events.c */
@@ -134,7 +137,8 @@ typedef struct reply {
 
 void reply_begin(reply *a);
 void reply_end(call *c, reply *a, int status);
-void reply_done(call *c, const char *what); /* {"done":"paused"} */
+void reply_done(call *c, const char *what);       /* {"done":"paused"} */
+void hook_members(json_writer *w, const hook *k); /* hooks.c: without the braces, and without secrets */
 void reply_receipt(call *c, const pawl_receipt *receipt);
 
 const route *route_find(http_method method, const char *path, char segment[1024], bool *other_method);

@@ -53,6 +53,10 @@
     X(act_list,     GET,    "/v1/acts",                    READ,    DESK,   ALL,   acts_query,   no_fields,    "acts",         "log",                "The operator log: who did what, newest first") \
     X(stats,        GET,    "/v1/stats",                   READ,    DESK,   ALL,   stats_query,  no_fields,    "stats",        "stats",             "Counts, rates and times") \
     X(events,       GET,    "/v1/events",                  READ,    LOOP,   ALL,   events_query, no_fields,    "text/event-stream", "",             "What happens to tasks, as it happens (server-sent events)") \
+    X(hook_list,    GET,    "/v1/hooks",                   ADMIN,   DESK,   ALL,   no_fields,    no_fields,    "hooks",        "",                  "Who is told what happens, by signed POSTs (Standard Webhooks)") \
+    X(hook_put,     PUT,    "/v1/hooks/{name}",            ADMIN,   DESK,   ALL,   no_fields,    hook_body,    "hook_made",    "",                  "Tell a URL what happens from now on") \
+    X(hook_drop,    DELETE, "/v1/hooks/{name}",            ADMIN,   DESK,   ALL,   no_fields,    no_fields,    "done",         "",                  "Tell it no more") \
+    X(hook_test,    POST,   "/v1/hooks/{name}/test",       ADMIN,   DESK,   ALL,   no_fields,    no_fields,    "receipt",      "",                  "Send it an event that is a test: the answer is the task that does") \
     X(openapi,      GET,    "/v1/openapi.json",            NONE,    LOOP,   OWN,   no_fields,    no_fields,    "any",          "",                  "This description") \
     X(session_get,  GET,    "/v1/session",                 NONE,    LOOP,   OWN,   no_fields,    no_fields,    "session",      "",                  "Who the server takes the caller for, and what they may do") \
     X(session_new,  POST,   "/v1/session",                 NONE,    LOOP,   OWN,   no_fields,    session_body, "session",      "",                  "Log in: the token becomes a cookie of the browser") \

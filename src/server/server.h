@@ -21,8 +21,9 @@ typedef struct server_options {
     int desk_threads;   /* that wait for the store */
     int connections_max;
     int64_t head_us, idle_us, body_us, answer_us;
-    size_t payload_max; /* bytes of a task's */
-    size_t events_max;  /* kept for clients that come back */
+    size_t payload_max;  /* bytes of a task's */
+    size_t events_max;   /* kept for clients that come back */
+    struct hooks *hooks; /* see hooks.h; NULL: none. Outlives the server */
     logger log;
     bool access_log;
     bool runs_tasks; /* the engine was started: /readyz looks at that too */

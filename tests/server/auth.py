@@ -5,6 +5,7 @@ The matrix is computed here from the rules in words, and every cell is asked of 
 
 import itertools
 import os
+import socket
 import stat
 import sys
 
@@ -69,6 +70,43 @@ def matrix(server, tokens):
     for cell in cells:
         shown = (cell[0] and cell[0]["name"], *cell[1:])
         checks.equal(str(shown), ask(server, *cell), wanted(*cell))
+
+
+def every_route(server, tokens):
+    """All that the document names: whether one is let in depends on the scope and on whether the route concerns the whole store."""
+    document = server.get("/v1/openapi.json").json
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            scope, whole = operation["x-scope"], operation["x-whole-store"]
+            method = "head" if path == "/v1/events" else method
+            for token in tokens:
+                known = token and not token.get("bad")
+                granted = known and scope in set().union(*(GRANTS[name] for name in token["scopes"]))
+                open_to_all = scope == "none" and (method, path) != ("get", "/v1/session")  # which says who one is
+                allowed = open_to_all or (known and scope == "none") or (granted and not (whole and token["tenant"]))
+                headers = {"Authorization": f"Bearer {token['text']}"} if token and token["text"] else {}
+                status = server.request(method.upper(), path.replace("{", "x").replace("}", ""), None, headers).status
+                refused = status in (401, 403)
+                checks.that(f"{method} {path} with {token and token['name']}", refused != allowed and (known or allowed or status == 401), status)
+
+
+def addresses(folder, token):
+    """Listening to the world: who comes from this machine is nobody special once there are tokens."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+            outside = probe.getsockname()[0]
+        except OSError:
+            outside = "127.0.0.1"
+    with served.Server(listen="0.0.0.0:0", folder=folder) as server:
+        for address in ("127.0.0.1", outside):
+            server.address = (address, server.address[1])
+            for host in (None, "evil.example.org"):
+                for origin in (None, "https://evil.example.org"):
+                    for headers, known in (({}, False), ({"Authorization": "Bearer x"}, False), ({"Authorization": f"Bearer {token['text']}"}, True)):
+                        asked = {**headers, **({"Host": host} if host else {}), **({"Origin": origin} if origin else {})}
+                        expected = 421 if host else 403 if origin else 200 if known else 401
+                        checks.equal(f"at {address}: {sorted(asked)}", server.request("GET", "/v1/tasks", None, asked).status, expected)
 
 
 def make(folder, name, scopes, tenant=None, **more):
@@ -190,6 +228,7 @@ def main():
         server.process.send_signal(served.signal.SIGHUP)
         server.wait_line("were read again")
         matrix(server, tokens)
+        every_route(server, tokens)
         tenants(server, acme, admin)
         checks.equal("ready, for anybody", server.get("/readyz").json, {"status": "ready"})
         checks.that("and more for who may read", "pending" in server.get("/readyz", Authorization=f"Bearer {admin['text']}").json)
@@ -203,6 +242,8 @@ def main():
         server.process.send_signal(served.signal.SIGHUP)
         server.wait_line("the old ones stay")
         checks.equal("a lost file opens nothing", server.get("/v1/tasks").status, 401)
+        os.rename(os.path.join(folder, "away"), os.path.join(folder, "pawl.tokens"))
+        addresses(folder, admin)
     prefixes()
     refused_at_start()
     return checks.end()

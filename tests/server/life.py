@@ -147,6 +147,9 @@ def tls():
             checks.equal("an answer", over_tls(server, one)[0], 200)
             checks.equal("much of it", over_tls(server, one, "POST", "/v1/tasks/bulk", json.dumps([{"type": "a", "payload": "x" * 1000}] * 2000))[0], 200)
             checks.equal("and back", len(json.loads(over_tls(server, one, "GET", "/v1/tasks?limit=1000")[1])["tasks"]), 1000)
+            url = f"https://127.0.0.1:{server.address[1]}"
+            checks.equal("the command line", len(served.pawl("tasks", "list", "--server", url, environment={"PAWL_CA_FILE": one}).splitlines()) > 10, True)
+            checks.that("does not believe everybody", "not who it says" in served.pawl("tasks", "list", "--server", url, code=6, environment={"PAWL_CA_FILE": two}))
             stream = Events(server, context=ssl.create_default_context(cafile=one))
             over_tls(server, one, "POST", "/v1/tasks", '{"type":"told"}')
             checks.equal("events", stream.next()["data"]["type"], "told")

@@ -123,6 +123,15 @@ export interface NewBatch {
   on_succeeded?: NewTask;
 }
 
+export interface HookSpec {
+  url: string; /* where to: http or https */
+  events?: string[]; /* names of events, as /v1/events has them; succeeded, failed and cancelled by default */
+  type?: string; /* only of tasks of this type */
+  queue?: string; /* only of this queue */
+  secret?: string; /* to sign with: "whsec_" and base64 of 24 to 64 bytes; made, and told once, if there is none. One that is replaced signs too for a day */
+  disabled?: boolean; /* send nothing for now */
+}
+
 export interface Login {
   token: string; /* as "pawl tokens add" printed it */
 }
@@ -504,6 +513,26 @@ export interface Event {
   node: string | null;
 }
 
+export interface Hook {
+  name: string;
+  url: string;
+  events: string[];
+  type: string | null;
+  queue: string | null;
+  disabled: boolean;
+  why: string | null;
+  created_at: Time | null;
+}
+
+export interface Hooks {
+  hooks: Hook[];
+}
+
+export interface HookMade {
+  name: string;
+  secret?: string;
+}
+
 export interface Gap {
   lost: number | null;
 }
@@ -628,6 +657,14 @@ export interface Routes {
   "GET /v1/stats": { path: {}; query: { window?: string; }; body: undefined; answer: Stats };
   /* What happens to tasks, as it happens (server-sent events). Scope: read. */
   "GET /v1/events": { path: {}; query: { type?: string; queue?: string; after?: string; }; body: undefined; answer: string };
+  /* Who is told what happens, by signed POSTs (Standard Webhooks). Scope: admin. */
+  "GET /v1/hooks": { path: {}; query: {}; body: undefined; answer: Hooks };
+  /* Tell a URL what happens from now on. Scope: admin. */
+  "PUT /v1/hooks/{name}": { path: { name: string; }; query: {}; body: HookSpec; answer: HookMade };
+  /* Tell it no more. Scope: admin. */
+  "DELETE /v1/hooks/{name}": { path: { name: string; }; query: {}; body: undefined; answer: Done };
+  /* Send it an event that is a test: the answer is the task that does. Scope: admin. */
+  "POST /v1/hooks/{name}/test": { path: { name: string; }; query: {}; body: undefined; answer: Receipt };
   /* This description. Scope: none. */
   "GET /v1/openapi.json": { path: {}; query: {}; body: undefined; answer: Json };
   /* Who the server takes the caller for, and what they may do. Scope: none. */

@@ -18,6 +18,7 @@ pawl_status pg_feed(pawl_store *store, pawl_feed *call, pawl_error *err)
         call->last = wire64(r, 0, 0);
         call->broken = wire64(r, 0, 1);
         call->left_us = wire64(r, 0, 2);
+        if (call->left_us > 0) pg_watch_feed_heard(s);
         if (wire32(r, 0, 3)) pg_watch_tell(s, c, "*", true);
     }
     PQclear(r);
@@ -27,11 +28,13 @@ pawl_status pg_feed(pawl_store *store, pawl_feed *call, pawl_error *err)
 
 void pg_feed_read(reading *r, pawl_query *query)
 {
+    if (query->limit <= 0 && !pg_watch_feed(r->s)) return; /* nobody does, or it would have been heard */
     pg_params_begin(&r->c->params);
     PGresult *answer = pg_ask(r, SQL_feed_head);
     if (!answer) return;
     query->feed = (pawl_feed){.last = wire64(answer, 0, 0), .broken = wire64(answer, 0, 1), .left_us = wire64(answer, 0, 2)};
     PQclear(answer);
+    if (query->feed.left_us > 0) pg_watch_feed_heard(r->s);
     if (query->limit <= 0) return;
     pg_params_begin(&r->c->params);
     pg_param_int8(&r->c->params, query->before);

@@ -69,6 +69,8 @@ typedef struct watch {
     int64_t retry_us;   /* WATCH_WAITING: when to connect again */
     int64_t poll_at_us; /* the safety poll */
     bool poll_seen;     /* since the last claim */
+    bool starred;       /* "*" was heard: somebody may listen to what nodes tell, see feed.c */
+    int64_t feed_us;    /* when that was last asked without having heard */
     rng random;
     /* What is to be told. */
     bool asked;       /* a NOTIFY has no answer yet */
@@ -225,7 +227,9 @@ bool pg_node_seen_due(pg_store *s);
 /* watch.c */
 void pg_watch_init(pg_store *s);
 void pg_watch_close(pg_store *s);
-bool pg_watch_live(pg_store *s, int32_t node);                          /* takes the node's session lock */
+bool pg_watch_feed(pg_store *s);               /* whether anybody may listen: the server is to be asked */
+void pg_watch_feed_heard(pg_store *s);         /* somebody does */
+bool pg_watch_live(pg_store *s, int32_t node); /* takes the node's session lock */
 void pg_watch_tell(pg_store *s, conn *c, const char *hints, bool news); /* after a commit, on whose connection it may be said */
 bool pg_watch_quiet(pg_store *s, const conn *c); /* the commit that comes on this connection may say NOTIFY itself, and will */
 bool pg_watch_polled(pg_store *s);               /* a safety poll since the last call */

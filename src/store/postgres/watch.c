@@ -25,6 +25,7 @@
 #define WORK_EVERY_US (5 * PAWL_MILLISECOND)
 #define QUIET_US (15 * PAWL_MILLISECOND)
 #define NEWS_EVERY_US (200 * PAWL_MILLISECOND)
+#define FEED_EVERY_US (2 * PAWL_SECOND)
 #define FIRST_RETRY_US (100 * PAWL_MILLISECOND)
 #define LAST_RETRY_US (5 * PAWL_SECOND)
 #define FIRST_WAIT_US (5 * PAWL_SECOND) /* for the first connection */
@@ -182,6 +183,7 @@ static void go_on_greeting(pg_store *s)
     bool good;
     if (drain(w, &good)) {
         w->state = WATCH_READY;
+        w->starred = true;
         w->tries = 0;
         catch_up(s);
     } else if (!good) {
@@ -203,6 +205,7 @@ static void hear(pg_store *s)
     for (PGnotify *n; (n = PQnotifies(w->pg));) {
         if (!is_own(w, n->be_pid)) {
             w->changed = true;
+            if (n->extra[0] == '*') w->starred = true;
             pg_ready_hint(&s->ready, n->extra);
         }
         PQfreemem(n);
@@ -395,6 +398,25 @@ bool pg_watch_polled(pg_store *s)
     s->watch.poll_seen = false;
     pthread_mutex_unlock(&s->watch.lock);
     return seen;
+}
+
+bool pg_watch_feed(pg_store *s)
+{
+    watch *w = &s->watch;
+    int64_t now_us = pg_mono_us();
+    pthread_mutex_lock(&w->lock);
+    bool ask = !w->watched || (w->state == WATCH_READY ? w->starred : now_us - w->feed_us >= FEED_EVERY_US);
+    w->starred = false;
+    if (ask) w->feed_us = now_us;
+    pthread_mutex_unlock(&w->lock);
+    return ask;
+}
+
+void pg_watch_feed_heard(pg_store *s)
+{
+    pthread_mutex_lock(&s->watch.lock);
+    s->watch.starred = true;
+    pthread_mutex_unlock(&s->watch.lock);
 }
 
 /* The node is in the list already: a connection that is made now takes its lock, too. */
