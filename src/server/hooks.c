@@ -551,8 +551,7 @@ static pawl_status open_position(hooks *h, pawl_error *err)
     snprintf(path, sizeof path, "%s.at", h->path);
     h->at_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (h->at_fd < 0) return err_set(err, PAWL_UNAVAILABLE, "could not write \"%s\": %s", path, strerror(errno));
-    ssize_t n = pread(h->at_fd, text, sizeof text - 1, 0);
-    if (n < 0) n = 0;
+    if (pread(h->at_fd, text, sizeof text - 1, 0) < 0) text[0] = '\0';
     text[strcspn(text, "\n")] = '\0';
     if (!int_parse(text, 1, INT64_MAX, &h->at)) h->at = -1;
     return PAWL_OK;

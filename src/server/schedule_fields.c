@@ -172,9 +172,9 @@ static pawl_status set_texts(const field *f, json value, pawl_arena *arena, cons
 
 static pawl_status set_times(const field *f, json value, pawl_arena *arena, pawl_plan *to, pawl_error *err)
 {
-    const char *const *texts;
+    const char *const *texts = NULL;
     pawl_status status = set_texts(f, value, arena, &texts, err);
-    for (to->times = 0; !status && texts[to->times]; to->times++) {
+    for (to->times = 0; !status && texts && texts[to->times]; to->times++) {
         to->times_s[to->times] = time_parse(texts[to->times]);
         if (to->times_s[to->times] < 0) return field_wrong(f, "must be times of the day like \"09:30\" or \"17:00:15\"", err);
     }

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 // Every action: done in the browser, looked up in the store by the command line.
+import { readFileSync } from "node:fs";
 import { equal, main, open, silent, that, until } from "./lib.mjs";
 
 let server, page;
@@ -79,6 +80,8 @@ async function bulk() {
     await page.getByTestId("bulk-count").filter({ hasText: "2 tasks" }).waitFor();
     await ok();
     await page.getByTestId("bulk-result").filter({ hasText: "2 retried" }).waitFor();
+    await page.getByText("What became of each").click();
+    equal("an answer for each", await page.locator(".results tr").count(), 2);
     await page.keyboard.press("Escape");
     equal("run again", server.json("tasks", "list", "--type", "worse", "--state", "pending").tasks.length, 2);
     await go("#/failures", "bad");
@@ -89,6 +92,16 @@ async function bulk() {
     await page.keyboard.press("Escape");
     equal("none are left", server.json("dead", "list").tasks, []);
     await page.getByText("Nothing has failed for good").waitFor();
+}
+
+async function logs() {
+    const failed = server.json("tasks", "list", "--type", "bad", "--state", "failed").tasks[0].id;
+    await go(`#/tasks/${failed}`, "broken pipe");
+    const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Export" }).click()]);
+    const text = readFileSync(await file.path(), "utf8");
+    that("the log as a file", file.suggestedFilename() === failed + ".log" && text.includes("broken pipe"), text);
+    await page.getByRole("button", { name: "error", exact: true }).click();
+    await until("the level is in the address", () => page.url().includes("level=error"));
 }
 
 async function queues() {
@@ -193,7 +206,7 @@ async function log() {
 await main(async (make) => {
     server = await make();
     page = await open(server);
-    for (const part of [newTask, bulk, queues, limits, schedules, batches, log]) {
+    for (const part of [newTask, bulk, logs, queues, limits, schedules, batches, log]) {
         await part();
         silent(page, part.name);
     }

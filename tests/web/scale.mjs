@@ -26,13 +26,13 @@ async function speed(server) {
             (where) =>
                 new Promise((done) => {
                     const begun = performance.now();
-                    location.hash = where;
                     const look = () => {
                         const shown = document.querySelector("main tbody tr, main .empty") && !document.querySelector("main .skeleton, main .tile.bone");
                         if (shown) requestAnimationFrame(() => done(performance.now() - begun));
                         else requestAnimationFrame(look);
                     };
-                    requestAnimationFrame(look);
+                    addEventListener("hashchange", () => setTimeout(() => requestAnimationFrame(look)), { once: true });
+                    location.hash = where;
                 }),
             where,
         );

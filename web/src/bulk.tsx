@@ -53,6 +53,38 @@ async function gather(list: string, filter: Query, action: Action, signal: Abort
     return !cursor;
 }
 
+const SHOWN = 500;
+
+function ResultTable({ results, past }: { results: Result[]; past: string }) {
+    return (
+        <table class="results">
+            <tbody>
+                {results.slice(0, SHOWN).map((result) => (
+                    <tr key={result.id}>
+                        <td>
+                            <Id id={result.id} />
+                        </td>
+                        <td>
+                            {result.status === "ok" ? past : (result.detail ?? result.status)}
+                            {result.as && (
+                                <>
+                                    {" "}
+                                    as <Id id={result.as} />
+                                </>
+                            )}
+                        </td>
+                    </tr>
+                ))}
+                {results.length > SHOWN && (
+                    <tr>
+                        <td colSpan={2}>and {number(results.length - SHOWN)} more</td>
+                    </tr>
+                )}
+            </tbody>
+        </table>
+    );
+}
+
 function Work(props: { action: Action; ids?: string[]; list?: string; filter?: Query; done: () => void }) {
     const { action } = props;
     const [phase, setPhase] = useState<Phase>(props.ids ? "ask" : "gather");
@@ -126,19 +158,12 @@ function Work(props: { action: Action; ids?: string[]; list?: string; filter?: Q
                             {number(results.length - bad.length)} {action.past}
                             {bad.length > 0 && `, ${number(bad.length)} not`}, of {number(ids.length)}.
                         </p>
-                        {bad.length > 0 && (
-                            <table class="results">
-                                <tbody>
-                                    {bad.slice(0, 200).map((result) => (
-                                        <tr key={result.id}>
-                                            <td>
-                                                <Id id={result.id} />
-                                            </td>
-                                            <td>{result.detail ?? result.status}</td>
-                                        </tr>
-                                    ))}
-                                </tbody>
-                            </table>
+                        {bad.length > 0 && <ResultTable results={bad} past={action.past} />}
+                        {phase === "end" && results.length > bad.length && (
+                            <details>
+                                <summary>What became of each</summary>
+                                <ResultTable results={results.filter((result) => result.status === "ok")} past={action.past} />
+                            </details>
                         )}
                     </>
                 )}

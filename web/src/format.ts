@@ -66,7 +66,8 @@ export function exact(text: string): string {
     const fraction = (/\.\d+/.exec(text)?.[0] ?? "").replace(/\.?0+$/, "");
     const two = (n: number): string => String(n).padStart(2, "0");
     if (utc.value) return text.replace("T", " ").replace(/(\.\d*?)0*Z/, "$1Z").replace(/\.?Z/, " UTC");
-    const zone = /(?:GMT|UTC)?([+-].*)?$/.exec(at.toLocaleTimeString("en", { timeZoneName: "longOffset" }).split(" ").pop() ?? "")?.[1] ?? "+00:00";
+    const east = -at.getTimezoneOffset();
+    const zone = `${east < 0 ? "-" : "+"}${two(Math.floor(Math.abs(east) / 60))}:${two(Math.abs(east) % 60)}`;
     return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}${fraction} ${zone}`;
 }
 
