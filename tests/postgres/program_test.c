@@ -201,6 +201,55 @@ static void completes(const char *end, int runs_wanted, int orders_wanted)
     pawl_info_free(info);
 }
 
+/* A parent may end while its child is in a transaction that nobody can see: neither waits for the other, and the child is told. */
+static void families_in_a_transaction(void **state)
+{
+    (void)state;
+    pawl_id parent, batch;
+    pawl_receipt child, member;
+    pawl_batch_info *info;
+    p = open_with(NEVER, "", false);
+    start(p, "t", count_run);
+    ok(pawl_dispatch(p, &(pawl_task){.type = "t", .delay_us = PAWL_HOUR}, &parent, &err));
+    ok(pawl_open_batch(p, &(pawl_batch_options){.name = "b"}, &batch, &err));
+    bed_exec(pg, "BEGIN");
+    ok(pawl_dispatch_pg(p, pg, &(pawl_task){.type = "t", .parents = &parent, .parents_count = 1, .if_failed = PAWL_IF_FAILED_RUN},
+                        &child, &err));
+    ok(pawl_dispatch_pg(p, pg, &(pawl_task){.type = "t", .batch = batch}, &member, &err));
+    ok(pawl_cancel(p, parent, NULL, &err));
+    bed_exec(pg, "COMMIT");
+    await(p, child.id, PAWL_SUCCEEDED);
+    await(p, member.id, PAWL_SUCCEEDED);
+    ok(pawl_close_batch(p, batch, NULL, &err));
+    ok(pawl_get_batch(p, batch, NULL, &info, &err));
+    assert_true(info->total == 1 && info->succeeded == 1 && info->state == PAWL_SUCCEEDED);
+    pawl_batch_info_free(info);
+    assert_int_equal(bed_int(pg, "SELECT count(*) FROM pawl_unsettled"), 0);
+}
+
+/* What ends in the program's transaction is told to its child, and to the schedule that made it. */
+static void ends_in_a_transaction(void **state)
+{
+    (void)state;
+    pawl_id parent, child, last;
+    p = open_with(NEVER, "", false);
+    bed_exec(pg, "CREATE TABLE orders (id int)");
+    ok(pawl_handle(p, &(pawl_handler){.type = "t", .run = complete, .ctx = "COMMIT"}, &err));
+    start(p, "u", count_run);
+    ok(pawl_dispatch(p, &(pawl_task){.type = "t", .delay_us = 100 * PAWL_MILLISECOND}, &parent, &err));
+    ok(pawl_dispatch(p, &(pawl_task){.type = "u", .parents = &parent, .parents_count = 1}, &child, &err));
+    await(p, child, PAWL_SUCCEEDED);
+    ok(pawl_put_schedule(p, &(pawl_schedule){.name = "s", .every = 1, .unit = PAWL_HOURS, .type = "t", .queue = "default"},
+                         PAWL_PUT_UPDATE, NULL, &err));
+    ok(pawl_put_schedule(p, &(pawl_schedule){.name = "f", .after = "s", .type = "u", .queue = "default"}, PAWL_PUT_UPDATE, NULL,
+                         &err));
+    ok(pawl_run_schedule(p, "s", NULL, NULL, NULL, &err));
+    while (!(last = bed_int(pg, "SELECT last_task FROM pawl_schedule_state WHERE name = 'f'"))) {}
+    await(p, last, PAWL_SUCCEEDED);
+    assert_int_equal(bed_int(pg, "SELECT succeeded FROM pawl_schedule_state WHERE name = 's'"), 1);
+    assert_int_equal(bed_int(pg, "SELECT count(*) FROM pawl_ended"), 0);
+}
+
 static void completion_commits(void **state)
 {
     (void)state;
@@ -478,6 +527,8 @@ int main(void)
         TEST(dispatch_commits_or_vanishes),
         TEST(keys_in_a_transaction),
         TEST(open_transactions_do_not_meet),
+        TEST(families_in_a_transaction),
+        TEST(ends_in_a_transaction),
         TEST(completion_commits),
         TEST(completion_rolled_back_runs_again),
         TEST(connections_that_will_not_do),

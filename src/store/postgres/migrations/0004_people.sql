@@ -288,6 +288,8 @@ DECLARE
     v_new int8[];
     v_schedules int8;
     v_ends int8[];
+    v_held int8[];
+    v_left bool;
     v_families int8;
     v_noted bool := false;
     v_settle int4 := 0;
@@ -370,7 +372,10 @@ BEGIN
         END IF;
         IF v_schedules > 0 OR c_num IS NOT NULL THEN
             v_ends := e_id || CASE WHEN 6 = ANY (o_kind) THEN o_id END;
-            v_ends := v_ends || pawl_schedules_hold(c_num, c_text, v_ends);
+            r := pawl_schedules_hold(p_node, c_num, c_text, v_ends);
+            v_ends := v_ends || r.o_ended;
+            v_held := r.o_held;
+            v_left := NOT r.o_all;
         END IF;
     END IF;
     now_us := coalesce(p_clock[1], pawl_now()); -- once all that counts by it is locked
@@ -467,7 +472,7 @@ BEGIN
         PERFORM pawl_operate(now_us, p_node, p_lane, i_op[1], true, o_op, o_kind, o_id, o_by, o_level, o_new, o_note, o_queue, o_pause);
     END IF;
     IF c_num IS NOT NULL THEN
-        r := pawl_schedules_apply(now_us, p_node, p_lane, v_closed, v_ends, c_num, c_text, c_payload, v_news);
+        r := pawl_schedules_apply(now_us, p_node, p_lane, v_closed, v_ends, v_held, c_num, c_text, c_payload, v_news);
         results := results || r.o_results;
         hints := hints || r.o_hints;
         schedules := r.o_stirred;
@@ -514,8 +519,9 @@ BEGIN
     END IF;
     IF p_wait_ms = -1 AND e_id IS NOT NULL AND (SELECT g.schedules > 0 FROM pawl_gate g) THEN
         IF pawl_leave_ended(e_id) THEN hints := '*'; END IF;
-    ELSIF cardinality(v_ends) > 0 AND pawl_schedules_ended(now_us, v_ends) THEN
-        schedules := true;
+    ELSIF cardinality(v_ends) > 0 THEN
+        IF pawl_schedules_ended(now_us, v_ends, v_held) THEN schedules := true; END IF;
+        IF v_left THEN v_did := pawl_leave_ended(v_ends); END IF;
     END IF;
     FOR i IN 1..coalesce(cardinality(m_op), 0) LOOP
         IF m_rate[6 * i] > 0 AND pawl_limit_move(now_us, m_type[i], m_key[i], m_rate[6 * i]) THEN results := results || 'M ' || m_op[i] || E'\n'; END IF;

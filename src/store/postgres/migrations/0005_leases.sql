@@ -462,7 +462,7 @@ BEGIN
         v_text := v_text || pawl_slots_told(g_id, l || v_lanes);
         IF v_got < cardinality(g_id) THEN
             PERFORM pawl_lose(v_now, p_node, g_id);
-            PERFORM pawl_schedules_ended(v_now, g_id);
+            PERFORM pawl_leave_ended(g_id);
             IF (SELECT g.families > 0 FROM pawl_gate g) THEN PERFORM pawl_families_ended(g_id); END IF;
         END IF;
         v_others := pawl_beat(p_node, -1, v_got, v_boot + v_lease_us, NULL) OR p_clock IS NOT NULL;
@@ -594,7 +594,7 @@ BEGIN
     v_schedules := (SELECT schedules > 0 FROM pawl_gate);
     v_ids := ARRAY(SELECT id FROM pawl_leased WHERE node = p_victim ORDER BY id LIMIT p_limit);
     IF v_schedules THEN
-        PERFORM pawl_hold_schedules(NULL, v_ids);
+        h := pawl_hold_schedules(false, NULL, v_ids);
     END IF;
     FOR l IN SELECT * FROM pawl_leased WHERE node = p_victim AND (v_page IS NULL OR id = ANY (v_page)) ORDER BY id LIMIT p_limit FOR UPDATE LOOP
         SELECT * INTO r FROM pawl_free(v_now, p_node, n.blame, l);
@@ -603,7 +603,10 @@ BEGIN
         hints := hints || r.o_hint;
     END LOOP;
     more := EXISTS (SELECT FROM pawl_leased WHERE node = p_victim);
-    IF v_schedules THEN PERFORM pawl_schedules_ended(v_now, v_ids); END IF;
+    IF v_schedules THEN
+        PERFORM pawl_schedules_ended(v_now, v_ids, h.o_held);
+        IF NOT h.o_all THEN PERFORM pawl_leave_ended(v_ids); END IF;
+    END IF;
     IF (SELECT families > 0 FROM pawl_gate) THEN PERFORM pawl_families_ended(v_ids); END IF;
     IF v_page IS NOT NULL THEN
         SELECT x.o_hints INTO r FROM pawl_settle(v_now, v_page, '{}', v_spots) x;

@@ -4,9 +4,9 @@
 -- narrow; definitions lie apart and are written once.
 --
 -- Whoever writes anything of a schedule has its row of pawl_schedule_state locked. They are locked by number, after spots and before keys
--- and tasks: those that a batch names, those whose tasks may end in it, and those that follow these. A transaction of the caller's own
--- locks none, for nobody knows when it ends: the tasks of schedules that it ended are in pawl_ended, and whoever holds the schedule
--- next (a batch, or the next claim) sees to them.
+-- and tasks: those that a batch names, those whose tasks may end in it, and those that follow these. Only what people ask waits for them. Tasks
+-- that ended while somebody else had their schedule, or in a transaction of the caller's own, which locks none, are in pawl_ended, and
+-- whoever holds the schedule next (a batch, or the next claim) sees to them before anything else.
 
 CREATE TABLE pawl_schedule (
     id         int8 GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -59,7 +59,7 @@ CREATE TABLE pawl_occurrence (
 CREATE UNIQUE INDEX pawl_occurrence_open ON pawl_occurrence (task_id) WHERE state = 2;
 CREATE INDEX pawl_occurrence_waiting ON pawl_occurrence (schedule_id, number) WHERE state = 1;
 
--- Tasks of open occurrences that ended in transactions of the caller's own.
+-- Tasks of open occurrences that ended while somebody else had their schedule.
 CREATE TABLE pawl_ended (
     task_id int8 PRIMARY KEY
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
@@ -74,19 +74,33 @@ END $$;
 
 -- ---- the end of tasks -------------------------------------------------------------------------------------------------------------
 
--- Locks what a batch may write of schedules: those of these names, those whose tasks these are, and those that follow the latter. Answers
--- their numbers.
-CREATE FUNCTION pawl_hold_schedules(p_names text[], p_tasks int8[]) RETURNS int8[] LANGUAGE plpgsql AS $$
+-- Locks what may be written of schedules: those of these names (p_wait: also if somebody has them), those whose tasks these are, and those that
+-- follow them. o_locked: what is locked. o_held: of the first two kinds, those whose followers are locked, too. o_all: nothing is missing.
+CREATE FUNCTION pawl_hold_schedules(p_wait bool, p_names text[], p_tasks int8[], OUT o_locked int8[], OUT o_held int8[], OUT o_all bool)
+LANGUAGE plpgsql AS $$
 DECLARE
+    v_named int8[] := '{}';
     v_ids int8[] := ARRAY(SELECT DISTINCT o.schedule_id FROM pawl_occurrence o WHERE o.state = 2 AND o.task_id = ANY (p_tasks));
+    v_all int8[];
 BEGIN
-    IF cardinality(v_ids) > 0 THEN
-        v_ids := v_ids || ARRAY(SELECT f.id FROM unnest(v_ids) u (id) JOIN pawl_schedule s ON s.id = ANY (ARRAY[u.id])
-                                JOIN pawl_schedule f ON f.after = ANY (ARRAY[s.name]));
+    o_locked := '{}';
+    o_held := '{}';
+    o_all := true;
+    IF p_names IS NOT NULL THEN v_named := ARRAY(SELECT s.id FROM pawl_schedule s WHERE s.name = ANY (p_names)); END IF;
+    v_ids := v_ids || v_named;
+    IF cardinality(v_ids) = 0 THEN RETURN; END IF;
+    v_all := v_ids || ARRAY(SELECT f.id FROM unnest(v_ids) u (id) JOIN pawl_schedule s ON s.id = ANY (ARRAY[u.id])
+                            JOIN pawl_schedule f ON f.after = ANY (ARRAY[s.name]));
+    IF p_wait THEN PERFORM FROM pawl_schedule_state s WHERE s.id = ANY (v_named) ORDER BY s.id FOR UPDATE; END IF;
+    o_locked := ARRAY(SELECT s.id FROM pawl_schedule_state s WHERE s.id = ANY (v_all) ORDER BY s.id FOR UPDATE SKIP LOCKED);
+    IF cardinality(o_locked) = (SELECT count(DISTINCT x) FROM unnest(v_all) x) THEN
+        o_held := v_ids;
+        RETURN;
     END IF;
-    IF p_names IS NOT NULL THEN v_ids := v_ids || ARRAY(SELECT s.id FROM pawl_schedule s WHERE s.name = ANY (p_names)); END IF;
-    IF cardinality(v_ids) = 0 THEN RETURN v_ids; END IF;
-    RETURN ARRAY(SELECT s.id FROM pawl_schedule_state s WHERE s.id = ANY (v_ids) ORDER BY s.id FOR UPDATE);
+    o_all := false;
+    o_held := ARRAY(SELECT s.id FROM unnest(v_ids) u (id) JOIN pawl_schedule s ON s.id = ANY (ARRAY[u.id])
+                    WHERE s.id = ANY (o_locked)
+                        AND NOT EXISTS (SELECT FROM pawl_schedule f WHERE f.after = s.name AND f.id <> ALL (o_locked)));
 END $$;
 
 -- Occurrences that are settled go, as far as they are not among the last ones.
@@ -98,8 +112,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- Some of these tasks may have ended: those that are of an open occurrence settle it. Their schedules are locked. true: there were any.
-CREATE FUNCTION pawl_schedules_ended(p_now int8, p_tasks int8[]) RETURNS bool LANGUAGE plpgsql AS $$
+-- Some of these tasks may have ended: those that are of an open occurrence of these schedules, which are held, settle it. true: there were any.
+CREATE FUNCTION pawl_schedules_ended(p_now int8, p_tasks int8[], p_held int8[]) RETURNS bool LANGUAGE plpgsql AS $$
 DECLARE
     v_did bool;
     v_any bool := false;
@@ -111,7 +125,7 @@ BEGIN
         FROM pawl_occurrence o, LATERAL (
             SELECT d.state, d.runs FROM pawl_done d WHERE d.id = o.task_id
             UNION ALL SELECT f.state, f.runs FROM pawl_failed f WHERE f.id = o.task_id LIMIT 1) e
-        WHERE o.state = 2 AND o.task_id = ANY (p_tasks) ORDER BY o.schedule_id, o.task_id
+        WHERE o.state = 2 AND o.task_id = ANY (p_tasks) AND o.schedule_id = ANY (p_held) ORDER BY o.schedule_id, o.task_id
     LOOP
         v_any := true;
         UPDATE pawl_schedule_state x SET number = x.number + 1, open = x.open - 1, settled = x.settled + 1,
@@ -141,32 +155,37 @@ BEGIN
     RETURN true;
 END $$;
 
--- What pawl_apply does before it looks at tasks. Answers tasks that ended in transactions of the caller's own and are seen to now.
-CREATE FUNCTION pawl_schedules_hold(p_num int8[], p_text text[], p_tasks int8[]) RETURNS int8[] LANGUAGE plpgsql AS $$
+-- What pawl_apply does before it looks at tasks: see pawl_hold_schedules. Nodes that step one schedule at once do not wait for each other: all but
+-- one come too late anyway. o_ended: tasks that others left in pawl_ended, and that are seen to now.
+CREATE FUNCTION pawl_schedules_hold(p_node int4, p_num int8[], p_text text[], p_tasks int8[], OUT o_locked int8[], OUT o_held int8[], OUT o_all bool,
+                                    OUT o_ended int8[]) LANGUAGE plpgsql AS $$
 DECLARE
+    v_wait bool := p_node = 0;
     v_names text[];
-    v_held int8[];
     a int4 := 1;
     t int4 := 1;
 BEGIN
     WHILE a <= cardinality(p_num) LOOP
         v_names := v_names || p_text[t];
+        v_wait := v_wait OR p_num[a + 1] = 13 OR p_num[a + 2] = 0 OR p_text[t + 3] IS NOT NULL;
         t := t + 5 + p_num[a + 11];
         a := a + 12 + 3 * p_num[a + 11];
     END LOOP;
-    v_held := pawl_hold_schedules(v_names, p_tasks);
-    IF cardinality(v_held) > 0 AND EXISTS (SELECT FROM pawl_ended) THEN RETURN pawl_ended_of(v_held); END IF;
-    RETURN '{}';
+    SELECT h.o_locked, h.o_held, h.o_all INTO o_locked, o_held, o_all FROM pawl_hold_schedules(v_wait, v_names, p_tasks) h;
+    o_ended := '{}';
+    IF cardinality(o_held) > 0 AND EXISTS (SELECT FROM pawl_ended) THEN o_ended := pawl_ended_of(o_held); END IF;
 END $$;
 
--- Tasks that end in a transaction of the caller's own are left to others. true: some are of a schedule.
+-- Tasks that have ended and are of an open occurrence of a schedule that is not held are left to others. true: there are any.
 CREATE FUNCTION pawl_leave_ended(p_tasks int8[]) RETURNS bool LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO pawl_ended (task_id) SELECT o.task_id FROM pawl_occurrence o WHERE o.state = 2 AND o.task_id = ANY (p_tasks) ON CONFLICT DO NOTHING;
+    INSERT INTO pawl_ended (task_id) SELECT o.task_id FROM pawl_occurrence o WHERE o.state = 2 AND o.task_id = ANY (p_tasks)
+        AND NOT EXISTS (SELECT FROM pawl_live v WHERE v.id = o.task_id) AND NOT EXISTS (SELECT FROM pawl_leased l WHERE l.id = o.task_id)
+    ON CONFLICT DO NOTHING;
     RETURN FOUND;
 END $$;
 
--- Which of the tasks in pawl_ended are of these schedules, which are locked; they are taken out.
+-- Which of the tasks in pawl_ended are of these schedules, which are held; they are taken out.
 CREATE FUNCTION pawl_ended_of(p_schedules int8[]) RETURNS int8[] LANGUAGE plpgsql AS $$
 DECLARE
     v_ids int8[];
@@ -178,17 +197,13 @@ BEGIN
     RETURN v_ids;
 END $$;
 
--- What a claim does at its end, where it waits for nobody any more: schedules that somebody has are left to the next one.
+-- What others left in pawl_ended, as far as nobody has the schedules.
 CREATE FUNCTION pawl_settle_ended(p_now int8) RETURNS bool LANGUAGE plpgsql AS $$
 DECLARE
-    v_ids int8[];
+    h record;
 BEGIN
-    v_ids := ARRAY(SELECT o.schedule_id FROM (SELECT task_id FROM pawl_ended LIMIT 1000) e
-                   JOIN pawl_occurrence o ON o.task_id = ANY (ARRAY[e.task_id]) AND o.state = 2);
-    v_ids := v_ids || ARRAY(SELECT f.id FROM unnest(v_ids) u (id) JOIN pawl_schedule s ON s.id = ANY (ARRAY[u.id])
-                            JOIN pawl_schedule f ON f.after = ANY (ARRAY[s.name]));
-    v_ids := ARRAY(SELECT s.id FROM pawl_schedule_state s WHERE s.id = ANY (v_ids) ORDER BY s.id FOR UPDATE SKIP LOCKED);
-    RETURN pawl_schedules_ended(p_now, pawl_ended_of(v_ids));
+    h := pawl_hold_schedules(false, NULL, ARRAY(SELECT task_id FROM pawl_ended LIMIT 1000));
+    RETURN pawl_schedules_ended(p_now, pawl_ended_of(h.o_held), h.o_held);
 END $$;
 
 -- ---- SCHEDULE and STEP ------------------------------------------------------------------------------------------------------------
@@ -313,7 +328,7 @@ END $$;
 -- or keep; 2 watch), off, anchor, next, occurrence, last, look, overlap, how many occurrences; then three for each of these. p_text:
 -- name, after, reason, who, spec; then why of each. p_ends: tasks that may have ended, which comes first. o_news: of p_all, those that are no
 -- tasks of STEPs.
-CREATE FUNCTION pawl_schedules_apply(p_now int8, p_node int4, p_lane int8, p_closed bool, p_ends int8[], p_num int8[], p_text text[],
+CREATE FUNCTION pawl_schedules_apply(p_now int8, p_node int4, p_lane int8, p_closed bool, p_ends int8[], p_held int8[], p_num int8[], p_text text[],
                                      p_payload bytea[], p_all pawl_new[], OUT o_results text, OUT o_hints text, OUT o_stirred bool,
                                      OUT o_news pawl_new[]) LANGUAGE plpgsql AS $$
 DECLARE
@@ -332,7 +347,7 @@ DECLARE
 BEGIN
     o_results := '';
     o_hints := '';
-    o_stirred := cardinality(p_ends) > 0 AND pawl_schedules_ended(p_now, p_ends);
+    o_stirred := coalesce(cardinality(p_ends) > 0 AND pawl_schedules_ended(p_now, p_ends, p_held), false);
     WHILE a <= cardinality(p_num) LOOP
         v_steps := v_steps || p_num[a]::int4;
         a := a + 12 + 3 * p_num[a + 11];
@@ -349,7 +364,8 @@ BEGIN
             v_result := pawl_schedule_put(p_now, a, p_num, p_text[t], p_text[t + 1], p_text[t + 2], p_text[t + 3], p_text[t + 4], p_payload[k]);
         ELSE
             SELECT x.* INTO s FROM pawl_schedule d JOIN pawl_schedule_state x ON x.id = ANY (ARRAY[d.id])
-            WHERE d.name = p_text[t] COLLATE "C" FOR UPDATE OF x;
+            WHERE d.name = p_text[t] COLLATE "C" FOR UPDATE OF x SKIP LOCKED;
+            IF NOT FOUND AND EXISTS (SELECT FROM pawl_schedule d WHERE d.name = p_text[t] COLLATE "C") THEN s.version := -1; s.id := 0; END IF; -- somebody has it
             v_result := CASE WHEN s.id IS NULL THEN 8 WHEN p_num[a + 2] NOT IN (0, s.version) THEN 6 ELSE 1 END;
             IF v_result = 1 THEN
                 r := pawl_step(p_now, p_node, p_lane, s, p_num[a + 3] & 1 <> 0, p_num[a + 10], p_num, a + 12, p_text, t + 5, v_fates, v_news, v_next);
