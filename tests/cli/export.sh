@@ -53,7 +53,7 @@ is "and is named, alone" "$err" 'pawl: line 2: the rate limit of "mail" is anoth
 like "as it was" "$(pawl export --store "sqlite:$dir/limited2.db")" '"pawl_limit":"mail","permits":2,'
 sed 3d limits.ndjson >short.ndjson
 exits "one is missing" 4 pawl import short.ndjson --store "sqlite:$dir/short.db"
-like "which is noticed" "$err" "the input has 2 rate limits, and its end says 3"
+like "which is noticed" "$err" "the input has 2 limits, batches and schedules, and its end says 3"
 
 # ---- parts of it
 exits "by states" 0 pawl export --states failed,cancelled
@@ -105,20 +105,21 @@ kin kin schedules run daily >/dev/null
 kin kin batches open nightly --on-finished last >/dev/null
 parent=$(kin kin enqueue --type p --batch nightly)
 kin kin enqueue --type c --parent "$parent" --batch nightly >/dev/null
+kin kin batches close nightly >/dev/null
 kin kin export >kin.ndjson
-exits "import of them" 0 kin copy import kin.ndjson
-is "is the same" "$(kin copy export | sed 1d)" "$(sed 1d kin.ndjson)"
-exits "again: nothing changes" 0 kin copy import kin.ndjson
-is "and it is still the same" "$(kin copy export | sed 1d)" "$(sed 1d kin.ndjson)"
-for type in p c last; do kin copy work --once --type "$type" -- true >/dev/null 2>&1; done
-is "the batch ends" "$(json "$(kin copy batches show nightly --json)" 'd["state"], d["succeeded"]')" "('succeeded', 2)"
-exits "with new ids nobody waits" 2 kin fresh import --new-ids kin.ndjson
+exits "import of them" 0 kin kin_copy import kin.ndjson
+is "is the same" "$(kin kin_copy export | sed 1d)" "$(sed 1d kin.ndjson)"
+exits "again: nothing changes" 0 kin kin_copy import kin.ndjson
+is "and it is still the same" "$(kin kin_copy export | sed 1d)" "$(sed 1d kin.ndjson)"
+for type in p c last; do pawl --store "sqlite:$dir/kin_copy.db" work --once --type "$type" -- true >/dev/null 2>&1; done
+is "the batch ends" "$(json "$(kin kin_copy batches show nightly --json)" 'd["state"], d["succeeded"]')" "('succeeded', 2)"
+exits "with new ids nobody waits" 2 kin kin_fresh import --new-ids kin.ndjson
 like "says so" "$err" "it waits for others, whose ids are not kept"
 grep -v '"type":"p"' kin.ndjson >orphans.ndjson
-exits "without the parent" 2 kin orphans import --cut orphans.ndjson
+exits "without the parent" 2 kin kin_orphans import --cut orphans.ndjson
 like "says so" "$err" "it waits for one that is not here"
 grep -v pawl_bound kin.ndjson >fewer.ndjson
-exits "lines are missing" 4 kin fewer import fewer.ndjson
+exits "lines are missing" 4 kin kin_fewer import fewer.ndjson
 is "states alone: none of them" "$(kin kin export --states pending | grep -c pawl_)" 2
 
 # ---- bad lines
