@@ -1,5 +1,5 @@
-/* One table says where each member of a line is in a pawl_record or pawl_past_limit, and both directions follow it. A member that has its default (0, false,
- * none; progress: -1) is left out when written, and is the default when it is missing.
+/* Tables say where each member of a line is in what it describes (pawl_record, pawl_past_limit, ...), and both directions follow them. A
+ * member that has its default (0, false, none; progress: -1) is left out when written, and is the default when it is missing.
  */
 #include "runtime/record.h"
 #include "core/limit.h"
