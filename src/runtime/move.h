@@ -74,7 +74,7 @@ pawl_status move_copy(mover *m, position *p, pawl_dump how, int next_step,
 pawl_status move_count(mover *m, pawl_store *store, const char *phase, census *out, pawl_error *err);
 int64_t move_total(const census *c);
 pawl_status move_drain(mover *m, pawl_store *store,
-                       pawl_error *err); /* until nobody who saw its gate open can change it any more */
+                       pawl_error *err);            /* until nobody who saw its gate open can change it any more */
 pawl_status move_settle(mover *m, pawl_error *err); /* until everybody at the first store knows what has ended */
 
 /* move_parts.c */
