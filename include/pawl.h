@@ -1529,7 +1529,8 @@ typedef struct pawl_move_report {
  * NULL. */
 PAWL_API pawl_status pawl_move(const pawl_move_options *options, pawl_move_report *report, pawl_error *err);
 
-/* Tasks as text: one JSON object a line, between a header and an end that has count and sum; rate limits stand before the tasks.
+/* Tasks as text: one JSON object a line, between a header and an end that has count and sum; limits and batches stand before the tasks,
+ * schedules behind them.
  * docs/export-format.md describes it. */
 typedef bool (*pawl_write_fn)(void *ctx, const void *data, size_t n); /* false: it cannot be written; the export stops */
 typedef int64_t (*pawl_read_fn)(void *ctx, void *room,
@@ -1537,7 +1538,7 @@ typedef int64_t (*pawl_read_fn)(void *ctx, void *room,
 
 typedef struct pawl_export_options {
     const char *store;  /* as in pawl_options */
-    const char *states; /* comma-separated names of states; NULL = all, and the rate limits */
+    const char *states; /* comma-separated names of states; NULL = all, and limits, batches and schedules */
     pawl_write_fn write;
     void *write_ctx;
     pawl_move_fn progress; /* may be NULL */
@@ -1570,7 +1571,7 @@ typedef struct pawl_import_report {
     int64_t limits_kept; /* that were here already, the same or others, and stay */
 } pawl_import_report;
 
-/* Stores tasks as they were exported, with ids, times, fences and history, and rate limits where there are none. Bad lines are left out
+/* Stores tasks as they were exported, with ids, times, fences and history, and limits, batches and schedules where there are none. Bad lines are left out
  * and told; what stood before an error is stored, and can be imported again. CONFLICT: the input is cut (unless `cut`), or not what its
  * end says. `report` may be NULL; it is filled in any case. */
 PAWL_API pawl_status pawl_import(const pawl_import_options *options, pawl_import_report *report, pawl_error *err);

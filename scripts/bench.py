@@ -236,7 +236,8 @@ class Bench:
         t = Table("move", "tasks", "tasks/s, killed three times")
         build = {**os.environ, "PAWL_BIN": str(self.build / "pawl"), "PAWL_MODULES": str(self.build)}
         build["PAWL_TEST_NODE"] = str(self.build / "tests" / "process" / "process_node")
-        for source, target in (("sqlite", "sqlite"), ("sqlite", "postgres"), ("sqlite", "mysql"), ("postgres", "mysql"), ("postgres", "sqlite")):
+        ways = ("sqlite", "sqlite"), ("sqlite", "postgres"), ("sqlite", "mysql"), ("postgres", "mysql"), ("postgres", "sqlite")
+        for source, target in ways:
             say(f"move from {source} to {target}")
             rows = self.scaled(1_000_000)
             done = subprocess.run([sys.executable, "-B", str(ROOT / "tests" / "process" / "move.py"), "rows", "--from", source, "--to",

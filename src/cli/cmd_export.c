@@ -24,7 +24,7 @@ const char help_export[] =
 
 const char help_import[] =
     "Stores tasks that \"pawl export\" wrote, with their ids, times and history. Tasks that are there already are left alone, so importing "
-    "a file again does no harm; so are rate limits that the store has. Bad lines are named and left out. A file whose end is missing is "
+    "a file again does no harm; so are limits, batches and schedules that the store has. Bad lines are named and left out. A file whose end is missing is "
     "refused.\n"
     "\n"
     "Examples\n"

@@ -1,4 +1,4 @@
-/* pawl_export: tasks as lines of JSON, and before them the rate limits. One page of the store at a time is in memory. */
+/* pawl_export: tasks as lines of JSON, with limits and batches before them and schedules behind them. One page of the store at a time is in memory. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -22,7 +22,7 @@ typedef struct exporter {
     pawl_dump d;
     buf line;
     unsigned states;
-    int64_t done, total, limits;
+    int64_t done, total, limits, others;
     uint64_t sum;
 } exporter;
 
@@ -90,6 +90,10 @@ static pawl_status write_end(exporter *x, pawl_error *err)
         jsonw_key(&w, "limits");
         jsonw_int(&w, x->limits);
     }
+    if (x->others) {
+        jsonw_key(&w, "others");
+        jsonw_int(&w, x->others);
+    }
     jsonw_end_object(&w);
     return write_line(x, err);
 }
@@ -144,6 +148,25 @@ static pawl_status write_limits(exporter *x, pawl_error *err)
     return status;
 }
 
+/* What tasks rest on comes before them, what rests on tasks behind them. */
+static pawl_status write_part(exporter *x, pawl_part part, bool keeps, pawl_error *err)
+{
+    pawl_status status = PAWL_OK;
+    if (!keeps || x->states != ~0u) return PAWL_OK;
+    x->d = (pawl_dump){.part = part, .limit = PAGE_ROWS, .bytes = PAGE_BYTES};
+    do {
+        status = next_page(x, err);
+        for (int i = 0; !status && i < x->d.count; i++) {
+            json_writer w;
+            jsonw_init(&w, &x->line, false);
+            record_write_other(&w, &x->d, i);
+            x->others++;
+            status = write_line(x, err);
+        }
+    } while (!status && x->d.more);
+    return status;
+}
+
 static pawl_status write_tasks(exporter *x, pawl_error *err)
 {
     pawl_status status;
@@ -176,7 +199,12 @@ static pawl_status run(exporter *x, pawl_error *err)
     if (!status) status = gate_look(x->store, x->arena, &gate, err);
     if (!status) status = write_head(x, &gate, err);
     if (!status) status = write_limits(x, err);
+    const pawl_store_type *type = x->store ? x->store->type : NULL;
+    if (!status) status = write_part(x, PAWL_PART_BOUNDS, type->places, err);
+    if (!status) status = write_part(x, PAWL_PART_BATCHES, type->families, err);
+    if (!status) status = write_part(x, PAWL_PART_KEPT, type->families, err);
     if (!status) status = write_tasks(x, err);
+    if (!status) status = write_part(x, PAWL_PART_SCHEDULES, type->schedules, err);
     return status ? status : write_end(x, err);
 }
 

@@ -1,4 +1,4 @@
-/* pawl_import: lines of JSON into a store, tasks and rate limits.
+/* pawl_import: lines of JSON into a store: tasks, limits, batches, schedules.
  *
  * Lines are read through a window that grows to the longest of them. Tasks gather until there are LOAD_TASKS of them or LOAD_BYTES; then
  * one commit. A second live task of one key begins another commit, so that the store sees the first. Limits gather too, and are put before the
@@ -31,7 +31,7 @@ typedef struct importer {
     bool ended;
     int64_t line;
     bool headed, end_seen;
-    int64_t end_tasks, end_limits, limit_lines;
+    int64_t end_tasks, end_limits, end_others, limit_lines, other_lines;
     uint64_t end_sum, sum;
     pawl_import_report report;
     /* Gathered. */
@@ -120,6 +120,7 @@ static void tell(importer *x, int i)
     case PAWL_LOADED_NEW: x->report.created++; break;
     case PAWL_LOADED_BEFORE: x->report.present++; break;
     case PAWL_LOADED_KEY: bad(x, x->lines[i], "its key is that of a live task"); break;
+    case PAWL_LOADED_ORPHAN: bad(x, x->lines[i], "it waits for one that is not here"); break;
     default: bad(x, x->lines[i], "another task has its id: import it with new ids"); break;
     }
 }
@@ -197,6 +198,8 @@ static pawl_status give_id(importer *x, pawl_record *r, pawl_error *err)
     if (!id) return err_set(err, PAWL_UNAVAILABLE, "could not get ids from the store: try again");
     r->body.id = id;
     r->body.retry_of = r->retried_as = 0;
+    r->parents_count = 0;
+    r->batch = 0;
     return PAWL_OK;
 }
 
@@ -242,6 +245,10 @@ static pawl_status take_task(importer *x, json object, size_t bytes, pawl_error 
     if (!good) {
         bad(x, x->line, why.message);
         return why.status == PAWL_NO_MEMORY ? no_memory(err) : PAWL_OK;
+    }
+    if (x->o->new_ids && r->state == PAWL_WAITING) {
+        bad(x, x->line, "it waits for others, whose ids are not kept");
+        return PAWL_OK;
     }
     if (x->o->new_ids) status = give_id(x, r, err);
     if (status) return status;
@@ -310,6 +317,66 @@ static pawl_status take_limit(importer *x, json object, pawl_error *err)
     return PAWL_OK;
 }
 
+/* ---- concurrency limits, batches, schedules -------------------------------------------------------------------------------- */
+
+static bool keeps(const pawl_store_type *t, pawl_part part)
+{
+    return part == PAWL_PART_BOUNDS ? t->places : part == PAWL_PART_SCHEDULES ? t->schedules : t->families;
+}
+
+/* One that is here stays: it is what people chose here. */
+static pawl_status put_bound(importer *x, const pawl_past_bound *b, pawl_error *err)
+{
+    pawl_place_filter filter = {.scope = b->scope, .name = b->name, .key = b->key, .limit = 1};
+    pawl_query query = {.kind = PAWL_QUERY_PLACES, .place_filter = &filter};
+    pawl_status status = store_read(x->store, &query, x->arena, err);
+    const pawl_place_info *first = !status && query.places->count ? &query.places->places[0] : NULL;
+    if (status || (first && first->own && same_key(first->key, b->key))) return status;
+    pawl_op op = {.kind = PAWL_OP_BOUND, .audit = PAWL_AUDIT_FULL}, *ops[] = {&op};
+    pawl_batch batch = {.ops = ops, .count = 1};
+    op.u.bound.scope = b->scope;
+    op.u.bound.name = b->name;
+    op.u.bound.key = b->key;
+    op.u.bound.most = b->most;
+    op.u.bound.ordered = b->ordered;
+    op.u.bound.move = LOAD_TASKS;
+    do status = x->store->type->apply(x->store, &batch, x->arena, err);
+    while (!status && op.u.bound.more);
+    if (!status && op.result == PAWL_OP_CLOSED)
+        status = err_set(err, PAWL_MOVED, "cannot import: the store is closed for a move");
+    return status;
+}
+
+static pawl_status put_other(importer *x, pawl_dump *page, pawl_error *err)
+{
+    bool of_ids = page->part == PAWL_PART_BATCHES || page->part == PAWL_PART_KEPT;
+    if (x->o->new_ids && of_ids) return PAWL_OK;
+    if (x->o->new_ids && page->part == PAWL_PART_SCHEDULES) {
+        pawl_past_schedule *s = page->schedules;
+        s->occurrences_count = 0;
+        s->open = s->waiting = s->last_task = 0;
+    }
+    if (page->part == PAWL_PART_BOUNDS) return put_bound(x, page->bounds, err);
+    pawl_load call = {.page = page};
+    pawl_status status = store_load(x->store, &call, x->arena, err);
+    return status == PAWL_UNKNOWN ? store_load(x->store, &call, x->arena, err) : status;
+}
+
+static pawl_status take_other(importer *x, json object, pawl_part part, pawl_error *err)
+{
+    pawl_error why = {0};
+    pawl_status status = load(x, err);
+    pawl_dump *page = status ? NULL : pawl_arena_alloc(x->arena, sizeof *page);
+    if (!page) return status ? status : no_memory(err);
+    x->other_lines++;
+    bool good = record_read_other(object, part, page, x->arena, &why);
+    if (why.status == PAWL_NO_MEMORY) return no_memory(err);
+    if (good && !keeps(x->store->type, part)) good = err_set(&why, PAWL_UNSUPPORTED, "the store cannot keep it") == PAWL_OK;
+    if (good) return put_other(x, page, err);
+    bad(x, x->line, why.message);
+    return PAWL_OK;
+}
+
 /* ---- what else a line is --------------------------------------------------------------------------------------------------- */
 
 static pawl_status take_head(importer *x, json object, pawl_error *err)
@@ -334,6 +401,7 @@ static void take_end(importer *x, json object)
     buf_init(&sum, x->allocator, sizeof text);
     x->end_seen = json_int(json_member(object, "tasks"), &x->end_tasks) && json_string(json_member(object, "sum"), &sum);
     json_int(json_member(object, "limits"), &x->end_limits);
+    json_int(json_member(object, "others"), &x->end_others);
     if (x->end_seen) snprintf(text, sizeof text, "%s", buf_text(&sum));
     buf_done(&sum);
     x->end_sum = strtoull(text, NULL, 10);
@@ -358,14 +426,15 @@ static pawl_status take_line(importer *x, pawl_bytes text, pawl_error *err)
         return PAWL_OK;
     }
     if (object.kind == JSON_OBJECT && json_member(object, RECORD_LIMIT).kind != JSON_NONE) return take_limit(x, object, err);
-    return take_task(x, object, text.len, err);
+    pawl_part part = record_part(object);
+    return part ? take_other(x, object, part, err) : take_task(x, object, text.len, err);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------------------------------------- */
 
 static pawl_status judge(importer *x, pawl_error *err)
 {
-    bool limits = x->end_limits == x->limit_lines;
+    bool limits = x->end_limits == x->limit_lines && x->end_others == x->other_lines;
     bool agrees = x->end_seen && x->end_tasks == x->report.lines && x->end_sum == x->sum && limits;
     x->report.whole = agrees;
     if (!x->headed) return err_set(err, PAWL_INVALID, "there is nothing to import: the input is empty");
@@ -377,9 +446,10 @@ static pawl_status judge(importer *x, pawl_error *err)
             "is all there is",
             (long long)(x->report.created + x->report.present));
     if (!limits)
-        return err_set(err, PAWL_CONFLICT,
-                       "the input has %lld rate limits, and its end says %lld: lines are missing, or were changed",
-                       (long long)x->limit_lines, (long long)x->end_limits);
+        return err_set(
+            err, PAWL_CONFLICT,
+            "the input has %lld limits, batches and schedules, and its end says %lld: lines are missing, or were changed",
+            (long long)(x->limit_lines + x->other_lines), (long long)(x->end_limits + x->end_others));
     return err_set(err, PAWL_CONFLICT, "the input has %lld tasks, and its end says %lld: lines are missing, or were changed",
                    (long long)x->report.lines, (long long)x->end_tasks);
 }

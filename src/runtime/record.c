@@ -1,5 +1,5 @@
-/* One table says where each member of a line is in a pawl_record or pawl_past_limit, and both directions follow it. A member that has its default (0, false,
- * none; progress: -1) is left out when written, and is the default when it is missing.
+/* Tables say where each member of a line is in what it describes (pawl_record, pawl_past_limit, ...), and both directions follow them. A
+ * member that has its default (0, false, none; progress: -1) is left out when written, and is the default when it is missing.
  */
 #include "runtime/record.h"
 #include "core/limit.h"
@@ -16,7 +16,8 @@ typedef enum kind {
     KIND_ID,
     KIND_STATE,
     KIND_AUDIT,
-    KIND_OUTCOME
+    KIND_OUTCOME,
+    KIND_POLICY
 } kind;
 
 typedef struct member {
@@ -81,6 +82,8 @@ static const member members[] = {
     {"resolved_us", KIND_INT64, AT(resolved_us), 0, INT64_MAX, 0},
     {"resolved_by", KIND_TEXT, AT(resolved_by), 0, 0, 0},
     {"note", KIND_TEXT, AT(note), 0, 0, 0},
+    {"if_failed", KIND_POLICY, AT(if_failed), 0, 0, 0},
+    {"batch", KIND_ID, AT(batch), 0, 0, 0},
 };
 
 #define IN(type, where) offsetof(type, where)
@@ -126,12 +129,113 @@ static const member limit_members[] = {
     {"paused", KIND_BOOL, IN(pawl_past_limit, paused), 0, 0, 0},
 };
 
+static const member parent_members[] = {
+    {"id", KIND_ID, IN(pawl_past_parent, id), 0, 0, 0},
+    {"state", KIND_INT, IN(pawl_past_parent, state), 0, PAWL_EDGE_HELD, 0},
+};
+
+static const member bound_members[] = {
+    {"pawl_bound", KIND_NAME, IN(pawl_past_bound, name), 0, 0, 0},
+    {"scope", KIND_INT, IN(pawl_past_bound, scope), PAWL_SCOPE_QUEUE, PAWL_SCOPE_TENANTS, 0},
+    {"key", KIND_BYTES, IN(pawl_past_bound, key), 0, 0, 0},
+    {"most", KIND_INT, IN(pawl_past_bound, most), 1, INT_MAX, 0},
+    {"ordered", KIND_BOOL, IN(pawl_past_bound, ordered), 0, 0, 0},
+};
+
+static const member batch_members[] = {
+    {"pawl_batch", KIND_TEXT, IN(pawl_past_batch, name), 0, 0, 0},
+    {"id", KIND_ID, IN(pawl_past_batch, id), 0, 0, 0},
+    {"within", KIND_ID, IN(pawl_past_batch, within), 0, 0, 0},
+    {"state", KIND_STATE, IN(pawl_past_batch, state), 0, 0, 0},
+    {"cancel_asked", KIND_BOOL, IN(pawl_past_batch, cancel_asked), 0, 0, 0},
+    {"unfinished", KIND_INT64, IN(pawl_past_batch, unfinished), 0, INT64_C(1) << 50, 0},
+    {"succeeded", KIND_INT64, IN(pawl_past_batch, succeeded), 0, INT64_C(1) << 50, 0},
+    {"failed", KIND_INT64, IN(pawl_past_batch, failed), 0, INT64_C(1) << 50, 0},
+    {"cancelled", KIND_INT64, IN(pawl_past_batch, cancelled), 0, INT64_C(1) << 50, 0},
+    {"created_us", KIND_INT64, IN(pawl_past_batch, created_us), 1, INT64_MAX, 0},
+    {"closed_us", KIND_INT64, IN(pawl_past_batch, closed_us), 0, INT64_MAX, 0},
+    {"ended_us", KIND_INT64, IN(pawl_past_batch, ended_us), 0, INT64_MAX, 0},
+};
+
+static const member kept_members[] = {
+    {"pawl_kept", KIND_ID, IN(pawl_past_kept, id), 0, 0, 0},
+    {"state", KIND_STATE, IN(pawl_past_kept, state), 0, 0, 0},
+    {"error", KIND_TEXT, IN(pawl_past_kept, error), 0, 0, 0},
+    {"result_type", KIND_TEXT, IN(pawl_past_kept, result_type), 0, 0, 0},
+    {"result_ref", KIND_TEXT, IN(pawl_past_kept, result_ref), 0, 0, 0},
+    {"result", KIND_BYTES, IN(pawl_past_kept, result), 0, 0, 0},
+};
+
+#define SCHEDULE(name, where)                                            \
+    {                                                                    \
+        name, KIND_INT64, IN(pawl_past_schedule, where), 0, INT64_MAX, 0 \
+    }
+
+static const member schedule_members[] = {
+    {"pawl_schedule", KIND_TEXT, IN(pawl_past_schedule, name), 0, 0, 0},
+    {"spec", KIND_TEXT, IN(pawl_past_schedule, spec), 0, 0, 0},
+    {"after", KIND_TEXT, IN(pawl_past_schedule, after), 0, 0, 0},
+    {"payload", KIND_BYTES, IN(pawl_past_schedule, payload), 0, 0, 0},
+    {"off", KIND_INT, IN(pawl_past_schedule, off), 0, PAWL_OFF_COUNT - 1, 0},
+    {"reason", KIND_TEXT, IN(pawl_past_schedule, reason), 0, 0, 0},
+    {"watch", KIND_BOOL, IN(pawl_past_schedule, watch), 0, 0, 0},
+    {"last_task", KIND_ID, IN(pawl_past_schedule, last_task), 0, 0, 0},
+    SCHEDULE("version", version),
+    SCHEDULE("anchor_us", anchor_us),
+    SCHEDULE("next_us", next_us),
+    SCHEDULE("occurrence_us", occurrence_us),
+    SCHEDULE("last_us", last_us),
+    SCHEDULE("look_us", look_us),
+    SCHEDULE("runs", runs),
+    SCHEDULE("fired", fired),
+    SCHEDULE("skipped", skipped),
+    SCHEDULE("succeeded", succeeded),
+    SCHEDULE("failed", failed),
+    SCHEDULE("created_us", created_us),
+    SCHEDULE("changed_us", changed_us),
+};
+
+static const member occurrence_members[] = {
+    {"occurrence", KIND_INT64, IN(pawl_occurrence, occurrence), INT64_MIN, INT64_MAX, 0},
+    {"state", KIND_INT, IN(pawl_occurrence, state), 1, PAWL_OCCURRENCE_COUNT - 1, 0},
+    {"at_us", KIND_INT64, IN(pawl_occurrence, at_us), 0, INT64_MAX, 0},
+    {"task", KIND_ID, IN(pawl_occurrence, task), 0, 0, 0},
+    {"count", KIND_INT64, IN(pawl_occurrence, count), 0, INT64_MAX, 0},
+    {"why", KIND_TEXT, IN(pawl_occurrence, why), 0, 0, 0},
+};
+
 typedef struct table {
     const member *members;
     size_t count;
 } table;
 
-#define TABLE(list) ((table){(list), sizeof(list) / sizeof *(list)})
+#define TABLE(list)                           \
+    {                                         \
+        (list), sizeof(list) / sizeof *(list) \
+    }
+#define AS_TABLE(list) ((table)TABLE(list))
+
+typedef struct rows_of { /* of rows, in a member of its own */
+    const char *name;
+    table t;
+    size_t size, at, count_at;
+} rows_of;
+
+#define LIST(type, where, rows)                                                                               \
+    {                                                                                                         \
+#where, TABLE(rows), sizeof *((type *)0)->where, offsetof(type, where), offsetof(type, where##_count) \
+    }
+
+static const rows_of record_lists[] = {LIST(pawl_record, attempts, attempt_members), LIST(pawl_record, logs, log_members),
+                                       LIST(pawl_record, changes, change_members), LIST(pawl_record, parents, parent_members)};
+static const rows_of schedule_lists[] = {LIST(pawl_past_schedule, occurrences, occurrence_members)};
+
+typedef struct lists {
+    const rows_of *all;
+    size_t count;
+} lists;
+
+#define LISTS(these) ((lists){(these), sizeof(these) / sizeof *(these)})
 
 /* ---- writing ------------------------------------------------------------------------------------------------------------- */
 
@@ -190,6 +294,9 @@ static void write_member(json_writer *w, const member *m, const char *base)
     case KIND_AUDIT:
         if (*(const pawl_audit *)at) write_text(w, m, pawl_audit_name(*(const pawl_audit *)at));
         break;
+    case KIND_POLICY:
+        if (*(const pawl_if_failed *)at) write_text(w, m, pawl_if_failed_name(*(const pawl_if_failed *)at));
+        break;
     case KIND_OUTCOME:
         if (*(const pawl_attempt_outcome *)at) write_text(w, m, pawl_attempt_outcome_name(*(const pawl_attempt_outcome *)at));
         break;
@@ -201,37 +308,58 @@ static void write_members(json_writer *w, table t, const void *base)
     for (size_t i = 0; i < t.count; i++) write_member(w, &t.members[i], base);
 }
 
-static void write_list(json_writer *w, const char *name, table t, const void *list, int count, size_t size)
+static void write_list(json_writer *w, const rows_of *l, const char *base)
 {
+    const char *rows;
+    int count;
+    memcpy(&rows, base + l->at, sizeof rows);
+    memcpy(&count, base + l->count_at, sizeof count);
     if (!count) return;
-    jsonw_key(w, name);
+    jsonw_key(w, l->name);
     jsonw_array(w);
     for (int i = 0; i < count; i++) {
         jsonw_object(w);
-        write_members(w, t, (const char *)list + (size_t)i * size);
+        write_members(w, l->t, rows + (size_t)i * l->size);
         jsonw_end_object(w);
     }
     jsonw_end_array(w);
 }
 
-void record_write(json_writer *w, const pawl_record *r)
+static void write_object(json_writer *w, table t, lists more, const void *base)
 {
     jsonw_object(w);
-    write_members(w, TABLE(members), r);
-    write_list(w, "attempts", TABLE(attempt_members), r->attempts, r->attempts_count, sizeof *r->attempts);
-    write_list(w, "logs", TABLE(log_members), r->logs, r->logs_count, sizeof *r->logs);
-    write_list(w, "changes", TABLE(change_members), r->changes, r->changes_count, sizeof *r->changes);
+    write_members(w, t, base);
+    for (size_t i = 0; i < more.count; i++) write_list(w, &more.all[i], base);
     jsonw_end_object(w);
 }
+
+void record_write(json_writer *w, const pawl_record *r) { write_object(w, AS_TABLE(members), LISTS(record_lists), r); }
+
+static const lists none;
 
 /* The limit of a whole type has no key. */
 void record_write_limit(json_writer *w, const pawl_past_limit *l)
 {
     pawl_past_limit copy = *l;
     if (!copy.key.len) copy.key = (pawl_bytes){0};
-    jsonw_object(w);
-    write_members(w, TABLE(limit_members), &copy);
-    jsonw_end_object(w);
+    write_object(w, AS_TABLE(limit_members), none, &copy);
+}
+
+void record_write_other(json_writer *w, const pawl_dump *page, int i)
+{
+    if (page->part == PAWL_PART_BOUNDS) {
+        pawl_past_bound copy = page->bounds[i];
+        if (!copy.key.len) copy.key = (pawl_bytes){0};
+        write_object(w, AS_TABLE(bound_members), none, &copy);
+    } else if (page->part == PAWL_PART_BATCHES) {
+        pawl_past_batch copy = page->batches[i];
+        if (!copy.ended_us) copy.state = PAWL_STATE_NONE;
+        write_object(w, AS_TABLE(batch_members), none, &copy);
+    } else if (page->part == PAWL_PART_KEPT) {
+        write_object(w, AS_TABLE(kept_members), none, &page->kept[i]);
+    } else {
+        write_object(w, AS_TABLE(schedule_members), LISTS(schedule_lists), &page->schedules[i]);
+    }
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------------------- */
@@ -294,10 +422,11 @@ static bool read_word(const reading *g, const member *m, json value, void *to)
 {
     const char *text;
     if (!read_text(g, m, value, &text)) return false;
-    bool known = m->kind == KIND_ID      ? pawl_id_parse(text, to) && *(pawl_id *)to > 0
-                 : m->kind == KIND_STATE ? pawl_state_parse(text, to)
-                 : m->kind == KIND_AUDIT ? pawl_audit_parse(text, to)
-                                         : outcome_parse(text, to);
+    bool known = m->kind == KIND_ID       ? pawl_id_parse(text, to) && *(pawl_id *)to > 0
+                 : m->kind == KIND_STATE  ? pawl_state_parse(text, to)
+                 : m->kind == KIND_AUDIT  ? pawl_audit_parse(text, to)
+                 : m->kind == KIND_POLICY ? pawl_if_failed_parse(text, to)
+                                          : outcome_parse(text, to);
     return known || wrong(g, m->name, m->kind == KIND_ID ? "is not a task id" : "is not a word that is known here");
 }
 
@@ -339,25 +468,18 @@ static const member *find(table t, const char *name, bool *base64)
     return NULL;
 }
 
-static bool read_list(const reading *g, const char *name, json value, table t, const void **list, int *count, size_t size);
+static bool read_list(const reading *g, const rows_of *l, json value, char *base);
 
-static bool read_lists(const reading *g, const char *name, json value, pawl_record *r, bool *known)
+static bool read_lists(const reading *g, lists more, const char *name, json value, char *base, bool *known)
 {
-    *known = true;
-    if (strcmp(name, "attempts") == 0)
-        return read_list(g, name, value, TABLE(attempt_members), (const void **)&r->attempts, &r->attempts_count,
-                         sizeof *r->attempts);
-    if (strcmp(name, "logs") == 0)
-        return read_list(g, name, value, TABLE(log_members), (const void **)&r->logs, &r->logs_count, sizeof *r->logs);
-    if (strcmp(name, "changes") == 0)
-        return read_list(g, name, value, TABLE(change_members), (const void **)&r->changes, &r->changes_count,
-                         sizeof *r->changes);
-    *known = false;
+    for (size_t i = 0; i < more.count; i++) {
+        *known = strcmp(more.all[i].name, name) == 0;
+        if (*known) return read_list(g, &more.all[i], value, base);
+    }
     return true;
 }
 
-/* r: the record itself, which has lists; NULL: a row of one. */
-static bool read_object(const reading *g, json object, table t, void *base, pawl_record *r)
+static bool read_object(const reading *g, json object, table t, lists more, void *base)
 {
     json key, value;
     for (size_t at = 0; json_each(object, &at, &key, &value);) {
@@ -365,7 +487,7 @@ static bool read_object(const reading *g, json object, table t, void *base, pawl
         bool base64, known = false;
         if (!read_string(g, "a name", key, &name)) return false;
         if (value.kind == JSON_NULL) continue;
-        if (r && !read_lists(g, name.data, value, r, &known)) return false;
+        if (!read_lists(g, more, name.data, value, base, &known)) return false;
         if (known) continue;
         const member *m = find(t, name.data, &base64);
         if (!m || strlen(name.data) != name.len) return wrong(g, name.data, "is not a member of this format");
@@ -374,20 +496,21 @@ static bool read_object(const reading *g, json object, table t, void *base, pawl
     return true;
 }
 
-static bool read_list(const reading *g, const char *name, json value, table t, const void **list, int *count, size_t size)
+static bool read_list(const reading *g, const rows_of *l, json value, char *base)
 {
     json key, item;
     size_t n = 0;
-    if (value.kind != JSON_ARRAY) return wrong(g, name, "must be an array");
+    if (value.kind != JSON_ARRAY) return wrong(g, l->name, "must be an array");
     for (size_t at = 0; json_each(value, &at, &key, &item);) n++;
-    char *rows = pawl_arena_alloc(g->arena, (n + 1) * size);
-    if (!rows) return wrong(g, name, "does not fit into memory");
-    *count = 0;
-    for (size_t at = 0; json_each(value, &at, &key, &item); ++*count) {
-        if (item.kind != JSON_OBJECT) return wrong(g, name, "must hold objects");
-        if (!read_object(g, item, t, rows + (size_t)*count * size, NULL)) return false;
+    char *rows = pawl_arena_alloc(g->arena, (n + 1) * l->size);
+    int count = 0;
+    if (!rows) return wrong(g, l->name, "does not fit into memory");
+    for (size_t at = 0; json_each(value, &at, &key, &item); count++) {
+        if (item.kind != JSON_OBJECT) return wrong(g, l->name, "must hold objects");
+        if (!read_object(g, item, l->t, none, rows + (size_t)count * l->size)) return false;
     }
-    *list = rows;
+    memcpy(base + l->at, &rows, sizeof rows);
+    memcpy(base + l->count_at, &count, sizeof count);
     return true;
 }
 
@@ -408,6 +531,13 @@ static bool sane_hanging(const reading *g, const pawl_record *r)
     return true;
 }
 
+static bool still_waits(const pawl_record *r)
+{
+    for (int i = 0; i < r->parents_count; i++)
+        if (r->parents[i].state != PAWL_EDGE_TOLD) return true;
+    return false;
+}
+
 static bool sane(const reading *g, pawl_record *r)
 {
     const pawl_body *b = &r->body;
@@ -415,7 +545,9 @@ static bool sane(const reading *g, pawl_record *r)
     if (!b->type) return wrong(g, "type", "is missing");
     if (!b->queue) return wrong(g, "queue", "is missing");
     if (!r->state) return wrong(g, "state", "is missing");
-    if (r->state == PAWL_WAITING) return wrong(g, "state", "is waiting: parents are not among what is exported");
+    if (r->state == PAWL_WAITING && !still_waits(r)) return wrong(g, "parents", "are missing: it is waiting");
+    for (int i = 0; i < r->parents_count; i++)
+        if (!r->parents[i].id) return wrong(g, "parents", "must have ids");
     if (!b->created_us) return wrong(g, "created_us", "is missing");
     if (pawl_state_terminal(r->state) != (r->finished_us != 0))
         return wrong(g, "finished_us", "must be there if the task is finished, and only then");
@@ -429,7 +561,7 @@ bool record_read(json object, pawl_record *r, pawl_arena *arena, pawl_error *why
     reading g = {arena, why};
     *r = (pawl_record){.body.tenant = "", .progress = -1};
     if (object.kind != JSON_OBJECT) return err_set(why, PAWL_INVALID, "a task is a JSON object"), false;
-    if (!read_object(&g, object, TABLE(members), r, r) || !sane(&g, r)) return false;
+    if (!read_object(&g, object, AS_TABLE(members), LISTS(record_lists), r) || !sane(&g, r)) return false;
     if (!r->level) r->level = PAWL_AUDIT_FULL;
     if (!r->end_level && pawl_state_terminal(r->state)) r->end_level = r->level;
     return true;
@@ -439,10 +571,92 @@ bool record_read_limit(json object, pawl_past_limit *l, pawl_arena *arena, pawl_
 {
     reading g = {arena, why};
     *l = (pawl_past_limit){0};
-    if (!read_object(&g, object, TABLE(limit_members), l, NULL)) return false;
+    if (!read_object(&g, object, AS_TABLE(limit_members), none, l)) return false;
     if (!l->type) return wrong(&g, RECORD_LIMIT, "must be a type");
     if (strcmp(l->type, "*") == 0) return wrong(&g, RECORD_LIMIT, "must be one type");
     if (l->key.len > LIMIT_KEY_MAX) return wrong(&g, "key", "is too long: longer keys are known by their SHA-256");
     bool only_paused = l->paused && l->rate.permits == 0;
     return only_paused || limits_check(&l->rate, l->type, why) == PAWL_OK;
+}
+
+/* ---- the others ---------------------------------------------------------------------------------------------------------- */
+
+pawl_part record_part(json object)
+{
+    static const struct {
+        const char *member;
+        pawl_part part;
+    } known[] = {{"pawl_bound", PAWL_PART_BOUNDS},
+                 {"pawl_batch", PAWL_PART_BATCHES},
+                 {"pawl_kept", PAWL_PART_KEPT},
+                 {"pawl_schedule", PAWL_PART_SCHEDULES}};
+    for (size_t i = 0; object.kind == JSON_OBJECT && i < sizeof known / sizeof *known; i++)
+        if (json_member(object, known[i].member).kind != JSON_NONE) return known[i].part;
+    return (pawl_part)0;
+}
+
+static bool sane_bound(const reading *g, const pawl_past_bound *b)
+{
+    if (!b->name) return wrong(g, "pawl_bound", "must be a queue or a type");
+    if (!b->scope) return wrong(g, "scope", "is missing");
+    if (!b->most) return wrong(g, "most", "is missing");
+    if (b->key.len && b->scope < PAWL_SCOPE_KEYS) return wrong(g, "key", "belongs to scopes 3 and 4");
+    if (b->key.len > LIMIT_KEY_MAX) return wrong(g, "key", "is too long: longer keys are known by their SHA-256");
+    return !b->ordered || (b->scope == PAWL_SCOPE_KEYS && b->most == 1) || wrong(g, "ordered", "belongs to scope 3, and most 1");
+}
+
+static bool named(const char *name) { return name && name[0] && strlen(name) <= NAME_MAX_BYTES; }
+
+static bool sane_batch(const reading *g, pawl_past_batch *b)
+{
+    if (!named(b->name)) return wrong(g, "pawl_batch", "must be a name");
+    if (!b->id) return wrong(g, "id", "is missing");
+    if (!b->created_us) return wrong(g, "created_us", "is missing");
+    if ((b->ended_us != 0) != (bool)pawl_state_terminal(b->state))
+        return wrong(g, "state", "must be there if it has ended, and only then");
+    b->total = b->unfinished + b->succeeded + b->failed + b->cancelled;
+    return true;
+}
+
+static bool sane_schedule(const reading *g, pawl_past_schedule *s)
+{
+    if (!named(s->name)) return wrong(g, "pawl_schedule", "must be a name");
+    if (s->after && !named(s->after)) return wrong(g, "after", "must be a name");
+    if (!s->spec) return wrong(g, "spec", "is missing");
+    if (!s->version) return wrong(g, "version", "is missing");
+    for (int i = 0; i < s->occurrences_count; i++) {
+        if (!s->occurrences[i].state) return wrong(g, "occurrences", "must have states");
+        s->open += s->occurrences[i].state == PAWL_OCCURRENCE_OPEN;
+        s->waiting += s->occurrences[i].state == PAWL_OCCURRENCE_WAITING;
+    }
+    return true;
+}
+
+bool record_read_other(json object, pawl_part part, pawl_dump *page, pawl_arena *arena, pawl_error *why)
+{
+    reading g = {arena, why};
+    union any {
+        pawl_past_bound bound;
+        pawl_past_batch batch;
+        pawl_past_kept kept;
+        pawl_past_schedule schedule;
+    } *one = pawl_arena_alloc(arena, sizeof *one);
+    *page = (pawl_dump){.part = part, .count = 1};
+    if (!one) return err_set(why, PAWL_NO_MEMORY, "out of memory"), false;
+    switch (part) {
+    case PAWL_PART_BOUNDS:
+        page->bounds = &one->bound;
+        return read_object(&g, object, AS_TABLE(bound_members), none, one) && sane_bound(&g, &one->bound);
+    case PAWL_PART_BATCHES:
+        page->batches = &one->batch;
+        return read_object(&g, object, AS_TABLE(batch_members), none, one) && sane_batch(&g, &one->batch);
+    case PAWL_PART_KEPT:
+        page->kept = &one->kept;
+        if (!read_object(&g, object, AS_TABLE(kept_members), none, one)) return false;
+        return pawl_state_terminal(one->kept.state) || wrong(&g, "state", "must be that of one that has ended");
+    default:
+        page->schedules = &one->schedule;
+        return read_object(&g, object, AS_TABLE(schedule_members), LISTS(schedule_lists), one) &&
+               sane_schedule(&g, &one->schedule);
+    }
 }

@@ -53,7 +53,7 @@ is "and is named, alone" "$err" 'pawl: line 2: the rate limit of "mail" is anoth
 like "as it was" "$(pawl export --store "sqlite:$dir/limited2.db")" '"pawl_limit":"mail","permits":2,'
 sed 3d limits.ndjson >short.ndjson
 exits "one is missing" 4 pawl import short.ndjson --store "sqlite:$dir/short.db"
-like "which is noticed" "$err" "the input has 2 rate limits, and its end says 3"
+like "which is noticed" "$err" "the input has 2 limits, batches and schedules, and its end says 3"
 
 # ---- parts of it
 exits "by states" 0 pawl export --states failed,cancelled
@@ -96,6 +96,32 @@ sed '1s/"pawl_export":1/"pawl_export":2/' all.ndjson >newer.ndjson
 exits "a newer format" 2 pawl import newer.ndjson --store "sqlite:$dir/other.db"
 like "asks for an update" "$err" "format 2.*update this program"
 
+# ---- concurrency limits, batches, schedules, and who waits for whom
+kin() { pawl "${@:2}" --store "sqlite:$dir/$1.db"; }
+kin kin limits running t 1 --per-key --ordered >/dev/null
+kin kin limits turns q >/dev/null
+kin kin schedules add daily --type t --cron @daily >/dev/null
+kin kin schedules run daily >/dev/null
+kin kin batches open nightly --on-finished last >/dev/null
+parent=$(kin kin enqueue --type p --batch nightly)
+kin kin enqueue --type c --parent "$parent" --batch nightly >/dev/null
+kin kin batches close nightly >/dev/null
+kin kin export >kin.ndjson
+exits "import of them" 0 kin kin_copy import kin.ndjson
+is "is the same" "$(kin kin_copy export | sed 1d)" "$(sed 1d kin.ndjson)"
+exits "again: nothing changes" 0 kin kin_copy import kin.ndjson
+is "and it is still the same" "$(kin kin_copy export | sed 1d)" "$(sed 1d kin.ndjson)"
+for type in p c last; do pawl --store "sqlite:$dir/kin_copy.db" work --once --type "$type" -- true >/dev/null 2>&1; done
+is "the batch ends" "$(json "$(kin kin_copy batches show nightly --json)" 'd["state"], d["succeeded"]')" "('succeeded', 2)"
+exits "with new ids nobody waits" 2 kin kin_fresh import --new-ids kin.ndjson
+like "says so" "$err" "it waits for others, whose ids are not kept"
+grep -v '"type":"p"' kin.ndjson >orphans.ndjson
+exits "without the parent" 2 kin kin_orphans import --cut orphans.ndjson
+like "says so" "$err" "it waits for one that is not here"
+grep -v pawl_bound kin.ndjson >fewer.ndjson
+exits "lines are missing" 4 kin kin_fewer import fewer.ndjson
+is "states alone: none of them" "$(kin kin export --states pending | grep -c pawl_)" 2
+
 # ---- bad lines
 line() { head -n 1 all.ndjson; printf '%s\n' "$1"; tail -n 1 all.ndjson; }
 number=0
@@ -124,5 +150,13 @@ done <<'BAD'
 {"pawl_limit":"*","permits":1,"period_us":1000000}|"pawl_limit" must be one type
 {"pawl_limit":7,"permits":1,"period_us":1000000}|"pawl_limit" must be a string
 {"pawl_limit":"mail","permits":1,"period_us":1000000,"id":"06VZNRCK80001"}|"id" is not a member
+{"id":"06VZNRCK80001","type":"t","queue":"q","state":"waiting","created_us":1}|"parents" are missing
+{"id":"06VZNRCK80001","type":"t","queue":"q","state":"waiting","created_us":1,"parents":[{"state":3}]}|"state" must be a whole number
+{"pawl_bound":"t","scope":5,"most":1}|"scope" must be a whole number
+{"pawl_bound":"t","scope":2,"most":1,"ordered":true}|"ordered" belongs to scope 3
+{"pawl_batch":"b","id":"06VZNRCK80001","created_us":1,"state":"succeeded"}|"state" must be there if it has ended
+{"pawl_kept":"06VZNRCK80001","state":"pending"}|"state" must be that of one that has ended
+{"pawl_schedule":"s","version":1}|"spec" is missing
+{"pawl_schedule":"s","version":1,"spec":"{}","occurrences":[{}]}|"occurrences" must have states
 BAD
 is "none was stored" "$(pawl export --store "sqlite:$dir/bad.db" | wc -l)" 2

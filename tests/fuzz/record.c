@@ -1,4 +1,4 @@
-/* One line of an export. What is taken for a task, or a rate limit, can be written, read again and is the same then. */
+/* One line of an export. What is taken for a task, a limit, a batch or a schedule can be written, read again and is the same then. */
 #include "runtime/record.h"
 #include "base/alloc.h"
 #include "fuzz/fuzz.h"
@@ -47,6 +47,32 @@ static void same_limit(pawl_bytes text, buf *once, buf *twice, pawl_arena *arena
     HOLDS(once->len == twice->len && memcmp(once->data, twice->data, once->len) == 0);
 }
 
+static bool read_other(pawl_bytes text, pawl_dump *page, buf *out, pawl_arena *arena)
+{
+    pawl_error why = {0};
+    json_writer w;
+    pawl_part part = json_valid(text, NULL, NULL) ? record_part(json_parse(text)) : 0;
+    if (!part) return false;
+    if (!record_read_other(json_parse(text), part, page, arena, &why)) {
+        HOLDS(why.message[0] && why.status);
+        return false;
+    }
+    jsonw_init(&w, out, false);
+    record_write_other(&w, page, 0);
+    HOLDS(!out->failed);
+    return true;
+}
+
+static void same_other(pawl_bytes text, buf *once, buf *twice, pawl_arena *arena)
+{
+    static pawl_dump page, same;
+    buf_clear(once);
+    buf_clear(twice);
+    if (!read_other(text, &page, once, arena)) return;
+    HOLDS(read_other((pawl_bytes){once->data, once->len}, &same, twice, arena));
+    HOLDS(once->len == twice->len && memcmp(once->data, twice->data, once->len) == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     pawl_arena *arena = arena_new(alloc_default(), 64 << 20);
@@ -63,6 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         HOLDS(!memchr(once.data, '\n', once.len));
     }
     if (arena) same_limit((pawl_bytes){(const char *)data, size}, &once, &twice, arena);
+    if (arena) same_other((pawl_bytes){(const char *)data, size}, &once, &twice, arena);
     buf_done(&once);
     buf_done(&twice);
     arena_free(arena);

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A store with schedules that fire, a batch half done, and keys whose tasks run in order is moved while nodes work; the mover is killed three times.
+"""A store with schedules that fire, a batch half done and keys whose tasks run in order is moved while nodes work, and killed three times.
 
     move_kin.py [--from KIND] [--to KIND] [--keys N] [--seed N]
 
-KIND is sqlite, postgres or mysql. Nodes run tasks that note in a file when they begin and end. Over both stores, afterwards: each occurrence of a
-schedule became one task, none is missing, and each of these ran once; the batch counted every member once, and who waited for it
+KIND is sqlite, postgres or mysql. Nodes run tasks that note in a file when they begin and end. Over both stores, afterwards: each
+occurrence of a schedule became one task, none is missing, and each of these ran once; the batch counted every member once, and who waited for it
 ran once and last; the tasks of a key ran one at a time and in the order of their dispatch.
 """
 
@@ -48,8 +48,8 @@ class Nodes:
 
     def __init__(self, store, notes):
         env = {**os.environ, "NOTES": notes}
-        self.all = [subprocess.Popen([move.PAWL, "work", "--store", move.url(store), "--queue", queue, "--concurrency", "3", "--quiet", "--",
-                                      "bash", "-c", RUN], env=env, stderr=subprocess.DEVNULL)
+        work = [move.PAWL, "work", "--store", move.url(store), "--concurrency", "3", "--quiet"]
+        self.all = [subprocess.Popen([*work, "--queue", queue, "--", "bash", "-c", RUN], env=env, stderr=subprocess.DEVNULL)
                     for queue in ("default", "default", "recurring")]
 
     def end(self, status):
@@ -155,6 +155,15 @@ def check_order(notes, keys):
             raise proc.Failure(f"k{key}: {steps}")
 
 
+def fired_by(store, name):
+    return ask(store, "schedules", "show", name)["fired"]
+
+
+def idle(store):
+    stats = ask(store, "stats")
+    return stats["waiting"] + stats["pending"] + stats["leased"] == 0
+
+
 def wait_for(what, test):
     end = time.monotonic() + proc.deadline(60)
     while not test():
@@ -181,16 +190,15 @@ def carry_out(args, found):
             mover.run_until(dice.choice(move.PHASES[3:]))
             mover.run()
             nodes.end(8)
-            fired = ask(source, "schedules", "show", "tick")["fired"]
+            fired = fired_by(source, "tick")
             left = ask(target, "batches", "show", "half")["unfinished"]
             nodes = Nodes(target, notes)
-            wait_for("three more occurrences", lambda: ask(target, "schedules", "show", "tick")["fired"] > fired + 3)
+            wait_for("three more occurrences", lambda: fired_by(target, "tick") > fired + 3)
             for name in SCHEDULES:
                 do(target, "schedules", "disable", name)
-            idle = lambda s: s["waiting"] + s["pending"] + s["leased"] == 0  # noqa: E731
-            wait_for("the end of all tasks", lambda: idle(ask(target, "stats")))
-            wait_for("the last echo", lambda: ask(target, "schedules", "show", "echo")["fired"] == ask(target, "schedules", "show", "tick")["fired"])
-            wait_for("the end of the echo", lambda: idle(ask(target, "stats")))
+            wait_for("the end of all tasks", lambda: idle(target))
+            wait_for("the last echo", lambda: fired_by(target, "echo") == fired_by(target, "tick"))
+            wait_for("the end of the echo", lambda: idle(target))
             nodes.stop()
         finally:
             nodes.kill()

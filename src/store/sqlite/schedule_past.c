@@ -1,5 +1,5 @@
-/* Schedules that go to another store, or come from there, with all that is known of them. Occurrences keep their order; an open one is tied to
- * its task, which has come before it. */
+/* Schedules that go to another store, or come from there, with all that is known of them. Occurrences keep their order; an open one is
+ * tied to its task, which has come before it. */
 #include "store/sqlite/read.h"
 
 /* ---- out ----------------------------------------------------------------------------------------------------------------- */
