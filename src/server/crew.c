@@ -311,6 +311,14 @@ void crew_drain(crew *w)
     after_do(w, &a);
 }
 
+int crew_workers(crew *w)
+{
+    pthread_mutex_lock(&w->lock);
+    int count = w->workers_count;
+    pthread_mutex_unlock(&w->lock);
+    return count;
+}
+
 int crew_held(crew *w)
 {
     pthread_mutex_lock(&w->lock);
