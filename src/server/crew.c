@@ -94,32 +94,24 @@ void crew_remove(crew *w, worker *who, pawl_outcome_kind kind, const char *why, 
 
 void after_init(crew_after *a)
 {
-    *a = (crew_after){0};
+    a->adjust_count = 0;
+    list_init(&a->ends);
     list_init(&a->claims);
-}
-
-static bool grow(void **items, size_t size, size_t count, size_t *room)
-{
-    if (count < *room) return true;
-    size_t more = *room ? 2 * *room : 16;
-    void *grown = alloc_resize(alloc_default(), *items, more * size);
-    if (!grown) return false;
-    *items = grown;
-    *room = more;
-    return true;
 }
 
 void after_adjust(crew_after *a, const group *g, int by, bool nobody)
 {
-    for (size_t i = 0; i < a->adjust_count; i++) {
-        if (a->adjust[i].p != g->p || nobody) continue;
-        a->adjust[i].by += by;
-        return;
+    size_t i = 0;
+    while (i < a->adjust_count && a->adjust[i].p != g->p) i++;
+    if (i == GROUPS_MAX) return; /* there are no more groups than that */
+    struct crew_adjust *to = &a->adjust[i];
+    if (i == a->adjust_count) {
+        *to = (struct crew_adjust){.p = g->p};
+        memcpy(to->queue, g->queue, sizeof to->queue);
+        a->adjust_count++;
     }
-    if ((by == 0 && !nobody) || !grow((void **)&a->adjust, sizeof *a->adjust, a->adjust_count, &a->adjust_room)) return;
-    struct crew_adjust *to = &a->adjust[a->adjust_count++];
-    *to = (struct crew_adjust){.p = g->p, .by = by, .nobody = nobody};
-    memcpy(to->queue, g->queue, sizeof to->queue);
+    to->by += by;
+    to->nobody = to->nobody || nobody;
 }
 
 void held_detach(held *h)
@@ -131,34 +123,34 @@ void held_detach(held *h)
     h->w = NULL;
 }
 
-/* Without memory it stays with the engine until that ends, or its timeout. */
 void after_end(crew_after *a, held *h, pawl_outcome_kind kind, const char *why)
 {
     held_detach(h);
     h->orphan = kind;
+    snprintf(h->why, sizeof h->why, "%s", why);
     if (h->busy) return;
     after_adjust(a, h->g, -1, false);
-    if (!grow((void **)&a->ends, sizeof *a->ends, a->ends_count, &a->ends_room)) return;
-    struct crew_end *to = &a->ends[a->ends_count++];
-    *to = (struct crew_end){.run = h->run, .kind = kind};
-    snprintf(to->why, sizeof to->why, "%s", why);
+    list_append(&a->ends, &h->link);
 }
 
-static void end_run(const struct crew_end *e)
+/* It may be gone before this returns. */
+static void end_run(const held *h)
 {
-    pawl_outcome outcome = e->kind == PAWL_RUN_LOST ? pawl_lost(e->run, "%s", e->why) : pawl_interrupted(e->run, "%s", e->why);
-    pawl_run_finish(e->run, outcome, NULL);
+    pawl_run *run = h->run;
+    pawl_outcome outcome = h->orphan == PAWL_RUN_LOST ? pawl_lost(run, "%s", h->why) : pawl_interrupted(run, "%s", h->why);
+    pawl_run_finish(run, outcome, NULL);
 }
 
+/* Engines hear first that there are fewer workers: else they would start something in the room that an end makes. */
 void after_do(crew *w, crew_after *a)
 {
     list *node;
-    for (size_t i = 0; i < a->ends_count; i++) end_run(&a->ends[i]);
-    for (size_t i = 0; i < a->adjust_count; i++)
-        pawl_add_workers(a->adjust[i].p, a->adjust[i].queue, a->adjust[i].by, a->adjust[i].nobody, NULL);
+    for (size_t i = 0; i < a->adjust_count; i++) {
+        const struct crew_adjust *it = &a->adjust[i];
+        if (it->by || it->nobody) pawl_add_workers(it->p, it->queue, it->by, it->nobody, NULL);
+    }
+    while ((node = list_pop(&a->ends))) end_run(container_of(node, held, link));
     while ((node = list_pop(&a->claims))) claim_answer(w, container_of(node, claim, link));
-    alloc_free(alloc_default(), a->ends);
-    alloc_free(alloc_default(), a->adjust);
 }
 
 /* ---- the ticker --------------------------------------------------------------------------------------------------------------- */
@@ -309,6 +301,14 @@ void crew_drain(crew *w)
     }
     pthread_mutex_unlock(&w->lock);
     after_do(w, &a);
+}
+
+int crew_workers(crew *w)
+{
+    pthread_mutex_lock(&w->lock);
+    int count = w->workers_count;
+    pthread_mutex_unlock(&w->lock);
+    return count;
 }
 
 int crew_held(crew *w)

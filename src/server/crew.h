@@ -86,10 +86,11 @@ typedef struct held {
     worker *w; /* NULL: it ends */
     group *g;
     pawl_id id;
-    int64_t fence, number; /* of its claim */
-    bool named;            /* by the renewal that is being looked at */
-    bool busy;             /* a report speaks to the run without the lock: it ends it, too, if it is orphaned meanwhile */
-    pawl_outcome_kind orphan;
+    int64_t fence, number;    /* of its claim */
+    bool named;               /* by the renewal that is being looked at */
+    bool busy;                /* a report speaks to the run without the lock: it ends it, too, if it is orphaned meanwhile */
+    pawl_outcome_kind orphan; /* LOST or INTERRUPTED: its worker is gone */
+    char why[128];
     struct report *report; /* that waits for its end; NULL: nobody does */
     size_t item;
 } held;
@@ -115,21 +116,16 @@ int64_t crew_lease(const worker *who, int64_t arrived_us);
 void crew_plan(crew *w, int64_t at_us); /* the ticker is to look by then */
 void crew_unknown(call *c);             /* answers that there is no such worker */
 
-/* What is done to runs and engines once the lock is free. */
+/* What is done to runs and engines once the lock is free. It needs no memory of its own, so that nothing is left undone. */
 typedef struct crew_after {
     struct crew_adjust {
         pawl *p;
         char queue[WORKER_NAME_MAX + 1];
         int by;
         bool nobody;
-    } * adjust;
-    size_t adjust_count, adjust_room;
-    struct crew_end {
-        pawl_run *run;
-        pawl_outcome_kind kind; /* LOST or INTERRUPTED */
-        char why[128];
-    } * ends;
-    size_t ends_count, ends_room;
+    } adjust[GROUPS_MAX]; /* one for each group */
+    size_t adjust_count;
+    list ends;   /* held.link: LOST or INTERRUPTED, as their orphan says */
     list claims; /* answered or to be answered with nothing */
 } crew_after;
 

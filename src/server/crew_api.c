@@ -269,7 +269,7 @@ static void settle_held(json_writer *w, worker *who, int64_t number, crew_after 
         h->named = false;
         pawl_stop_reason reason = pawl_run_stopping(h->run);
         if (named && reason) lease_json(w, h->id, h->fence, reason_of(reason));
-        if (!named && h->number <= number) after_end(a, h, PAWL_RUN_INTERRUPTED, "its worker did not get it");
+        if (!named && h->number <= number) after_end(a, h, PAWL_RUN_LOST, "its worker does not have it");
     }
     jsonw_end_array(w);
 }

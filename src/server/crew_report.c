@@ -320,8 +320,8 @@ static void end_items(crew *w, report *r)
     pthread_mutex_lock(&w->lock);
     choose(r, &e, &a);
     pthread_mutex_unlock(&w->lock);
-    finish_groups(&e);
     after_do(w, &a);
+    finish_groups(&e);
     pthread_mutex_lock(&w->lock);
     bool done = --r->pending == 0;
     pthread_mutex_unlock(&w->lock);

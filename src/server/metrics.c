@@ -23,6 +23,8 @@
     X(queue_age,        "pawl_queue_oldest_due_seconds",       gauge,   "how late the oldest task that is due is")             \
     X(nodes,            "pawl_nodes",                          gauge,   "living processes that run or dispatch tasks")         \
     X(events,           "pawl_events_total",                   counter, "what happened at this process, by kind")              \
+    X(remote_workers,   "pawl_remote_workers",                 gauge,   "workers that are registered over HTTP")               \
+    X(remote_tasks,     "pawl_remote_tasks",                   gauge,   "tasks that they have")                                \
     X(requests,         "pawl_http_requests_total",            counter, "requests that were answered, by class of status")     \
     X(enqueued,         "pawl_http_enqueued_tasks_total",      counter, "tasks that came by HTTP and were stored")             \
     X(connections,      "pawl_http_connections",               gauge,   "open connections")                                    \
@@ -216,6 +218,8 @@ static void put_nodes(buf *out, pawl *p)
 static void put_server(buf *out, server *s)
 {
     static const char *const classes[] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};
+    put(out, METRIC_remote_workers, crew_workers(s->crew));
+    put(out, METRIC_remote_tasks, crew_held(s->crew));
     head_of(out, METRIC_requests);
     for (int i = 0; i < 6; i++) put_label(out, METRIC_requests, "status", classes[i], atomic_load(&s->counters.requests[i]));
     put(out, METRIC_enqueued, atomic_load(&s->counters.enqueued));

@@ -99,7 +99,8 @@ int64_t events_dropped(events *e);
 typedef struct crew crew;
 crew *crew_new(server *s, pawl_error *err);
 void crew_drain(crew *w); /* nothing is handed out any more */
-int crew_held(crew *w);   /* tasks that workers have */
+int crew_workers(crew *w);
+int crew_held(crew *w); /* tasks that workers have */
 void crew_free(crew *w);
 
 /* metrics.c */

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Remote workers by their protocol: claims that wait, fences, renewals, reports item by item, and what becomes of tasks whose worker is gone."""
 
+import os
 import sys
 import threading
 import time
@@ -264,7 +265,25 @@ def killed():
         checks.equal("the new one is not", again.end(got[0])["as"], "succeeded")
 
 
+def on_server():
+    """The same on PostgreSQL: what differs is the store's."""
+    url, place = os.environ.get("PAWL_TEST_POSTGRES"), os.environ["PAWL_TEST_SERVER"] + "/url"
+    if not url and not os.path.exists(place):
+        return 77
+    if not url:
+        with open(place, encoding="utf-8") as file:
+            url = file.read().strip()
+    url += ("&" if "?" in url else "?") + f"pawl_schema=workers_{os.getpid()}"
+    modules = {"PAWL_MODULES": os.environ["PAWL_BUILD_DIR"]}
+    with served.Server("--lease", "12s", store=url, environment=modules) as server:
+        for part in (life, filters, reconciled):
+            part(server)
+    return checks.end()
+
+
 def main():
+    if sys.argv[1:] == ["postgres"]:
+        return on_server()
     with served.Server("--lease", "3s") as server:
         for part in (life, waiting, filters, reconciled, silent, limits, drained, wrong):
             part(server)
