@@ -244,6 +244,7 @@ static void park(core *c, core_task *t)
     t->waits = true;
     t->in_worker = CANARY(PARK_HOLDS_WORKER);
     c->parked_tasks++;
+    lease_plan(c);
     engine_timer(c, &t->timer, t->slot_mono_us);
 }
 
@@ -321,6 +322,7 @@ void throttle_adopt(core *c, core_task *t, const throttle_told *told)
     }
     if (t->rate_key.len == 0) return;
     t->throttle = told->limited ? THROTTLE_SHARED : h->limit.limiter ? THROTTLE_OWN : THROTTLE_LOCAL;
+    c->limited_tasks++;
     if (t->throttle != THROTTLE_SHARED || t->state != CORE_READY) return;
     if (told->until_us) set_slot(c, t, told);
     if (!late(c, t) && t->slot_mono_us <= c->now.mono_us) return;

@@ -22,5 +22,6 @@ void stats_json(json_writer *w, const pawl_stats *s);
 void node_json(json_writer *w, const pawl_node_info *n);
 void act_json(json_writer *w, const pawl_act *act);
 void limit_json(json_writer *w, const pawl_limit_info *l);
+void limits_totals_json(json_writer *w, const pawl_limits *l); /* a member `totals` */
 
 #endif

@@ -33,11 +33,12 @@ static const struct {
     {"queue", "name:text paused:bool served:bool waiting:int pending:int leased:int failed:int due:int oldest_due_at:time?"},
     {"queues", "queues:[queue]"},
     {"limit", "type:text key:text?* key_base64:text* own:bool paused:bool permits:int period_us:int burst:int start_empty:bool retries_free:bool discard:bool "
-              "horizon_us:int left:int next_slot_at:time? waiting:int"},
-    {"limits", "limits:[limit] next:text?"},
+              "horizon_us:int left:int next_slot_at:time? waiting:int parked:int running:int parked_slot_at:time? node:text?"},
+    {"limit_totals", "parked:int running:int deferrals:int rejected:int opened:int"},
+    {"limits", "limits:[limit] next:text? totals:limit_totals"},
     {"node", "id:int name:text? pid:int alive:bool born_at:time? expires_at:time? leases:int queues:text?"},
     {"nodes", "nodes:[node]"},
-    {"stats", "now:time? closed:text? waiting:int pending:int leased:int dead:int window_us:int dispatched:int succeeded:int failed:int cancelled:int "
+    {"stats", "now:time? closed:text? waiting:int pending:int leased:int dead:int throttled:int window_us:int dispatched:int succeeded:int failed:int cancelled:int "
               "retried:int rescued:int wait_p50_us:int wait_p99_us:int run_p50_us:int run_p99_us:int"},
     {"act", "at:time? who:text? action:text? detail:text? id:id?"},
     {"acts", "acts:[act] next:int?"},

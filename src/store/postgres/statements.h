@@ -8,7 +8,7 @@
     X(apply) X(claim) X(unclaim) X(renew) X(held) X(register_node) X(leave) X(take_number) X(rescue) X(sweep) X(days) X(drop_day) X(day_forget) \
     X(names) X(texts) X(notify) X(server_now) \
     /* read.sql */ \
-    X(state) X(info) X(attempts) X(logs) X(audit) X(nodes) X(queues) X(due) X(rollup) X(settings) X(limits) X(places) \
+    X(state) X(info) X(attempts) X(logs) X(audit) X(nodes) X(throttled) X(queues) X(due) X(rollup) X(settings) X(limits) X(places) \
     X(list_all) X(list_live) X(list_leased) X(list_done) X(list_failed) X(list_key) X(list_known) X(list_bounds) X(acts) \
     /* move.sql */ \
     X(set_gate) X(gate) X(dump_range) X(dump_counts) X(dump_tasks) X(dump_attempts) X(dump_logs) X(dump_changes) X(dump_minutes) \
