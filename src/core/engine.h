@@ -341,7 +341,8 @@ typedef struct throttle_told { /* what the store says about a lease's slot */
 } throttle_told;
 
 bool throttle_prepare(core *c);
-bool throttle_register(core *c); /* stores the handlers' limits before anything is claimed; false: no memory */
+bool throttle_has_limits(const core *c); /* of its handlers and queues, for all nodes */
+bool throttle_register(core *c);         /* stores the handlers' limits before anything is claimed; false: no memory */
 void throttle_limit_stored(core *c, const pawl_op *op);
 void throttle_bound_stored(core *c, const pawl_op *op);
 void throttle_adopt(core *c, core_task *t, const throttle_told *told);

@@ -99,6 +99,8 @@ static int list_limits(const core *c, pawl_op *ops)
     return count;
 }
 
+bool throttle_has_limits(const core *c) { return list_limits(c, NULL) > 0; }
+
 bool throttle_register(core *c)
 {
     int count = list_limits(c, NULL);

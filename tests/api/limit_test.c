@@ -283,8 +283,10 @@ static void the_newest_program_wins(void **state)
     send_keyed(w, "a", "1");
     send_keyed(w, "a", "2");
     run_due(w);
-    assert_string_equal(w->journal, "1@0 2@0");
+    send(w,
+         (pawl_task){.type = "t", .rate_key = pawl_str("b"), .payload = pawl_str("3"), .delay_us = S}); /* claimed, with news */
     advance(w, PAWL_MINUTE);
+    assert_string_equal(w->journal, "1@0 2@0 3@1");
     assert_non_null(strstr(w->log, "limits were changed"));
     ok(pawl_close(other));
 }
