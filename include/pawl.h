@@ -864,6 +864,8 @@ typedef struct pawl_stats {
     const pawl_stats_step
         *steps; /* the window in about sixty parts of whole minutes, oldest first; the first may have begun before it */
     int64_t now_us;
+    int64_t
+        throttled; /* tasks that wait for rate slots, in the store (counted up to 100,000) and at nodes; among the pending and the leased */
     const char *closed; /* why the store takes no tasks: they move to another one, or have moved (see pawl_move); NULL: it does */
 } pawl_stats;
 
@@ -919,6 +921,10 @@ typedef struct pawl_limit_info {
     int left;             /* starts that could be made now */
     int64_t next_slot_us; /* when the next task that asks may start; 0 for a type */
     int64_t waiting;      /* tasks stored with a slot ahead */
+    /* What nodes hold, as they told last: every two seconds while tasks are parked, and the keys of which they hold most. */
+    int64_t parked, running; /* tasks that wait at a node for slots that are near; and others that nodes have taken */
+    int64_t parked_slot_us;  /* the first of the parked ones' slots; 0: none is known */
+    const char *node;        /* of a key that a node counts for itself (PAWL_RATE_LOCAL, pawl_limiter): which; else NULL */
 } pawl_limit_info;
 
 typedef struct pawl_limit_filter {
@@ -931,10 +937,13 @@ typedef struct pawl_limit_filter {
 
 typedef struct pawl_limits {
     size_t count;
-    const pawl_limit_info *limits;               /* by type; its own limit first, then keys */
-    const char *next;                            /* NULL: there are no more */
-    int64_t now_us;                              /* the store's */
+    const pawl_limit_info *limits; /* by type; its own limit first, then keys; behind the last what only nodes know */
+    const char *next;              /* NULL: there are no more */
+    int64_t now_us;                /* the store's */
     int64_t parked, deferrals, rejected, opened; /* in this process: waiting now; and so far: had to wait, refused, not limited */
+    struct {
+        int64_t parked, running, deferrals, rejected, opened;
+    } all; /* of all nodes that live, as they told last */
 } pawl_limits;
 
 PAWL_API pawl_status pawl_get_limits(pawl *p, const pawl_limit_filter *filter, pawl_limits **out, pawl_error *err);

@@ -561,6 +561,9 @@ typedef struct pawl_claim {
 
 typedef struct pawl_renewal {
     int64_t node;
+    pawl_bytes
+        told; /* what the node tells about itself, for NODES: kept with the heartbeat, and gone with the node's life. data NULL: as
+                      * before; len 0: nothing any more. At most 48 KiB */
     /* Answers. */
     int64_t held; /* leases the store says this node has */
     pawl_news news;
@@ -871,7 +874,7 @@ typedef enum pawl_query_kind {
     PAWL_QUERY_LIST,     /* filter -> page */
     PAWL_QUERY_TRAIL,    /* id -> trail */
     PAWL_QUERY_STATS,    /* window_us -> stats (queues, live counts, rollups, steps); `workers, running, ready` stay 0 */
-    PAWL_QUERY_NODES,    /* -> nodes, and node_types[i] beside them */
+    PAWL_QUERY_NODES,    /* -> nodes, and node_types[i], node_told[i] beside them (told: data NULL for none, or of one that is dead) */
     PAWL_QUERY_STATE,    /* id -> state and fence only, or PAWL_NOT_FOUND: cheap */
     PAWL_QUERY_SETTINGS, /* -> text: "name=value ..." of what durability rests on */
     PAWL_QUERY_LIMITS,   /* limit_filter -> limits and their budgets, by type and key */
@@ -907,6 +910,7 @@ typedef struct pawl_query {
     pawl_stats *stats;
     pawl_nodes *nodes;
     const char **node_types;
+    pawl_bytes *node_told;
     pawl_state state;
     int64_t fence;
     const char *text;

@@ -9,7 +9,8 @@
 const char help_limits_list[] =
     "A limit lets so many tasks of a type start per period, for each rate key. Shown are the types\n"
     "that have one, and the keys that used it within the last hour or have one of their own. LEFT is\n"
-    "how many could start now, WAITING how many tasks have a slot ahead. Below them stand the limits\n"
+    "how many could start now, WAITING how many tasks have a slot ahead, PARKED how many of those that nodes\n"
+    "hold wait for slots that are near, RUNNING how many others they hold. Below them stand the limits\n"
     "of how many run at a time: RUNNING now, BLOCKED for want of a place, and HOLDER, the task that has\n"
     "had a place the longest.\n"
     "\n"
@@ -81,6 +82,7 @@ static int limits_json(const cli *c, const pawl_limits *limits, const pawl_place
     for (size_t i = 0; i < limits->count; i++) limit_json(&a.w, &limits->limits[i]);
     jsonw_end_array(&a.w);
     json_text(&a.w, "next", limits->next);
+    limits_totals_json(&a.w, limits);
     places_json(&a.w, places);
     jsonw_end_object(&a.w);
     return cli_json_end(c, &a);
@@ -93,7 +95,8 @@ static void next_cell(table *t, const pawl_limit_info *l, int64_t now_us)
         table_cell(t, YELLOW, "paused");
         return;
     }
-    if (l->key.len > 0 && l->next_slot_us > now_us) when_relative(l->next_slot_us, now_us, when);
+    int64_t next_us = l->node ? l->parked_slot_us : l->next_slot_us;
+    if (l->key.len > 0 && next_us > now_us) when_relative(next_us, now_us, when);
     table_cell(t, PLAIN, "%s", l->key.len == 0 ? "" : when[0] ? when : "now");
 }
 
@@ -106,18 +109,24 @@ static bool limits_table(const cli *c, const pawl_limits *limits)
     table_column(&t, "RATE", COLUMN_LEFT);
     table_column(&t, "LEFT", COLUMN_RIGHT);
     table_column(&t, "WAITING", COLUMN_RIGHT);
+    table_column(&t, "PARKED", COLUMN_RIGHT);
+    table_column(&t, "RUNNING", COLUMN_RIGHT);
     table_column(&t, "NEXT SLOT", COLUMN_LEFT);
     for (size_t i = 0; i < limits->count; i++) {
         const pawl_limit_info *l = &limits->limits[i];
-        char rate[64], waiting[32];
+        char rate[64], waiting[32], parked[32], running[32];
         rate_text(l, rate);
         number_grouped(l->waiting, waiting);
+        number_grouped(l->parked, parked);
+        number_grouped(l->running, running);
         table_cell(&t, BOLD, "%s", l->type);
         table_cell(&t, l->own ? PLAIN : DIM, "%.*s", (int)l->key.len, l->key.len ? l->key.data : "");
-        table_cell(&t, l->own ? PLAIN : DIM, "%s", rate);
+        table_cell(&t, l->own ? PLAIN : DIM, "%s%s", l->node ? "by " : rate, l->node ? l->node : "");
         if (l->key.len) table_cell(&t, l->left ? PLAIN : YELLOW, "%d", l->left);
         else table_cell(&t, DIM, "-");
         table_cell(&t, l->waiting ? CYAN : DIM, "%s", waiting);
+        table_cell(&t, l->parked ? CYAN : DIM, "%s", l->key.len ? parked : "");
+        table_cell(&t, l->running ? PLAIN : DIM, "%s", l->key.len ? running : "");
         next_cell(&t, l, limits->now_us);
     }
     return table_print(&t, stdout);

@@ -371,7 +371,8 @@ void claim_news(core *c, const pawl_news *news)
     }
     if (c->limits_version >= 0 && news->limits_version > c->limits_version) {
         engine_event(c, PAWL_EVENT_LIMITS_CHANGED, NULL, 0, 0, news->limits_version, NULL);
-        engine_log(c, PAWL_INFO, "limits were changed, here or by others: see `pawl limits`");
+        engine_log(c, throttle_has_limits(c) ? PAWL_WARN : PAWL_INFO,
+                   "limits were changed, here or by others: see `pawl limits`");
     }
     c->limits_version = news->limits_version;
     gate_seen(c, news->closed);

@@ -1,6 +1,7 @@
 /* Birth and death of a core, its actions and timers, starting and stopping. See core.h for the ideas, engine.h for the map. */
 #include "base/text.h"
 #include "core/engine.h"
+#include "core/told.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -86,6 +87,8 @@ pawl_status core_new(const core_config *config, core **out)
     rng_init(&c->random, config->seed);
     init_lists(c);
     init_timers(c);
+    buf_init(&c->told, a, TOLD_MAX);
+    buf_init(&c->telling, a, TOLD_MAX);
     c->node_name = alloc_str(a, config->node_name ? config->node_name : "");
     c->unknown = alloc_new(a, UNKNOWN_MAX * sizeof *c->unknown);
     c->unknown_spare = alloc_new(a, UNKNOWN_MAX * sizeof *c->unknown_spare);
@@ -165,6 +168,8 @@ void core_free(core *c)
         alloc_free(c->allocator, e);
     }
     limit_free(c->limiter);
+    buf_done(&c->told);
+    buf_done(&c->telling);
     free_config(c);
     free_calls(c);
     map_done(&c->tasks);
@@ -690,6 +695,12 @@ void core_queue_get(const core *c, int i, core_queue_numbers *out)
 }
 
 void *core_handler_of(const core *c, const core_task *task) { return c->handlers[task->handler].owner; }
+
+int64_t core_slot(const core *c, pawl_id id)
+{
+    const core_task *t = run_find(c, id);
+    return t && t->state == CORE_PARKED && t->waits ? t->slot_us : 0;
+}
 
 bool core_holds(const core *c, pawl_id id, core_task_state *state)
 {

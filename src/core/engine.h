@@ -6,6 +6,7 @@
  *   claim.c    queues: what to claim, born leased, prefetch, ready tasks
  *   run.c      one task from READY to settled: starts, outcomes, timeouts, progress
  *   throttle.c rate limits: slots, tasks parked until theirs
+ *   tell.c     what the node tells about the tasks that limits let it hold
  *   recur.c    schedules: when the next one is due, and what becomes of it
  *   family.c   parents, children and batches: who waits for what has ended is told
  *   lease.c    the node: registration, ids, renewals and its own deadline, reconciliation, rescue, retention
@@ -14,6 +15,7 @@
 #define CORE_ENGINE_H
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/canary.h"
 #include "base/check.h"
 #include "base/idgen.h"
@@ -160,6 +162,10 @@ struct core {
     list untimed; /* runs without a timeout that have not been looked at yet, in the order in which they began */
     core_timer long_timer;
     int parked_tasks; /* that wait for their slot */
+    int limited_tasks;
+    buf told, telling;                                         /* what the store was told of them; and what is on its way */
+    bool told_parked, told_busy, telling_parked, telling_busy; /* some wait; there are any */
+    int64_t told_us;
     limiter *limiter; /* of local limits */
     int64_t deferrals, rejected, opened, opened_told_us;
     struct deferral deferred[DEFERRALS];
@@ -351,7 +357,8 @@ typedef struct throttle_told { /* what the store says about a lease's slot */
 } throttle_told;
 
 bool throttle_prepare(core *c);
-bool throttle_register(core *c); /* stores the handlers' limits before anything is claimed; false: no memory */
+bool throttle_has_limits(const core *c); /* of its handlers and queues, for all nodes */
+bool throttle_register(core *c);         /* stores the handlers' limits before anything is claimed; false: no memory */
 void throttle_limit_stored(core *c, const pawl_op *op);
 void throttle_bound_stored(core *c, const pawl_op *op);
 void throttle_adopt(core *c, core_task *t, const throttle_told *told);
@@ -396,7 +403,11 @@ void lease_left(core *c);
 void lease_swept(core *c);
 void lease_sweep(core *c);
 void lease_sweep_soon(core *c);
-void lease_plan(core *c); /* renew while anything is held or watched, and only then */
+int64_t tell_due(const core *c); /* tell.c: INT64_MAX: not */
+void tell_send(core *c, pawl_renewal *call);
+void tell_answered(core *c, const pawl_renewal *call);
+void tell_forget(core *c); /* the node is another one */
+void lease_plan(core *c);  /* renew while anything is held or watched, and only then */
 bool lease_release_unknown(core *c, pawl_id id, int64_t fence, int64_t delay_us);
 
 #endif

@@ -124,13 +124,15 @@ static void send_membership(core *c)
 /* Grants renew, too, so a busy node needs no renewals of its own; but whoever watches a victim does, or it would never rescue it. */
 void lease_plan(core *c)
 {
-    bool needed = c->node && (c->held > 0 || c->victims_count > 0);
+    int64_t tell_us = tell_due(c);
+    bool needed = c->node && (c->held > 0 || c->victims_count > 0 || tell_us < INT64_MAX);
     if (!needed) {
         engine_timer_off(c, &c->renew_timer);
         engine_timer_off(c, &c->deadline_timer);
         return;
     }
     int64_t at = (c->victims_count > 0 && !CANARY(BUSY_BLIND) ? c->asked_us : c->renewed_us) + third(c);
+    if (at > tell_us) at = tell_us;
     if (at < c->renew_again_us) at = c->renew_again_us;
     if (!heap_has(&c->renew_timer.node) || c->renew_timer.node.at != at) engine_timer(c, &c->renew_timer, at);
     bool set = heap_has(&c->deadline_timer.node) && c->deadline_timer.node.at == c->deadline_us;
@@ -165,13 +167,14 @@ void lease_deadline(core *c)
 static bool renewal_due(const core *c)
 {
     if (!c->node || c->renew.busy || heap_has(&c->renew_timer.node)) return false;
-    return c->held > 0 || c->victims_count > 0;
+    return c->held > 0 || c->victims_count > 0 || tell_due(c) < INT64_MAX;
 }
 
 static void send_renewal(core *c)
 {
     memset(&c->renew.u.renewal, 0, sizeof c->renew.u.renewal);
     c->renew.u.renewal.node = c->node;
+    tell_send(c, &c->renew.u.renewal);
     c->mismatch_seq = batch_idle(c) && !c->claim.busy ? c->change_seq : -1;
     engine_call(c, &c->renew);
 }
@@ -189,6 +192,7 @@ static void compare_counts(core *c)
 void lease_renewed(core *c)
 {
     if (c->renew.u.renewal.node != c->node) return;
+    tell_answered(c, &c->renew.u.renewal);
     if (c->renew.status != PAWL_OK) {
         if (CANARY(VICTIM_FORGOTTEN)) c->victims_count = 0;
         for (int i = 0; i < c->victims_count; i++) c->victims[i].since_us = INT64_MAX; /* two good renewals in a row are needed */
@@ -214,6 +218,7 @@ void lease_node_dead(core *c)
     if (!c->node) return;
     engine_log(c, PAWL_WARN, "this node was declared dead by another one; going on as a new node");
     c->node = 0;
+    tell_forget(c);
     c->ids.number = 0;
     c->lapsed = false;
     c->deadline_us = 0;

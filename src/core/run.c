@@ -110,6 +110,7 @@ static void forget(core *c, core_task *t)
     map_remove(&c->tasks, &t->by_id);
     engine_timer_off(c, &t->timer);
     c->held--;
+    c->limited_tasks -= t->throttle != THROTTLE_NONE;
     c->change_seq++;
     if (c->held == 0) lease_plan(c);
     c->marked -= t->marked;

@@ -99,6 +99,8 @@ static int list_limits(const core *c, pawl_op *ops)
     return count;
 }
 
+bool throttle_has_limits(const core *c) { return list_limits(c, NULL) > 0; }
+
 bool throttle_register(core *c)
 {
     int count = list_limits(c, NULL);
@@ -244,6 +246,7 @@ static void park(core *c, core_task *t)
     t->waits = true;
     t->in_worker = CANARY(PARK_HOLDS_WORKER);
     c->parked_tasks++;
+    lease_plan(c);
     engine_timer(c, &t->timer, t->slot_mono_us);
 }
 
@@ -321,6 +324,7 @@ void throttle_adopt(core *c, core_task *t, const throttle_told *told)
     }
     if (t->rate_key.len == 0) return;
     t->throttle = told->limited ? THROTTLE_SHARED : h->limit.limiter ? THROTTLE_OWN : THROTTLE_LOCAL;
+    c->limited_tasks++;
     if (t->throttle != THROTTLE_SHARED || t->state != CORE_READY) return;
     if (told->until_us) set_slot(c, t, told);
     if (!late(c, t) && t->slot_mono_us <= c->now.mono_us) return;

@@ -5,6 +5,7 @@
  */
 #include "core/schedule.h"
 #include "runtime/gate.h"
+#include "runtime/told.h"
 #include <stdio.h>
 
 #define LIST_LIMIT 100
@@ -205,7 +206,10 @@ pawl_status look_stats(runtime *rt, int64_t window_us, pawl_stats **out, pawl_er
     answer *a;
     pawl_status status = look_ask(rt, &query, &a, err);
     if (status) return status;
+    pawl_query nodes = {.kind = PAWL_QUERY_NODES};
     status = add_gate(rt, a->arena, query.stats, err);
+    if (!status) status = look_read(rt, &nodes, a->arena, err);
+    if (!status) query.stats->throttled += told_parked(&nodes);
     if (status) {
         look_drop(a);
         return status;
@@ -239,6 +243,10 @@ pawl_status look_limits(runtime *rt, const pawl_limit_filter *filter, pawl_limit
     answer *a;
     pawl_status status = look_ask(rt, &query, &a, err);
     if (status) return status;
+    if ((status = told_add(rt, a->arena, filter, query.limits, err))) {
+        look_drop(a);
+        return status;
+    }
     if (loop_enter(rt, ENTER_US)) {
         core_numbers_get(rt->core, runtime_now(rt), &numbers);
         loop_leave(rt);

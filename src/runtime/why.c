@@ -1,6 +1,6 @@
 /* Why is this task not running? The first reason that holds, in the order in which a person would look: has it ended; does
  * somebody hold it; may it run yet; would anybody take it. Sentences say how long from now, and when. */
-#include "runtime/runtime.h"
+#include "runtime/told.h"
 #include <stdio.h>
 
 typedef struct facts {
@@ -14,6 +14,8 @@ typedef struct facts {
     const pawl_info *place_holder; /* who has had a place there the longest; NULL: nobody */
     const pawl_relatives *parents; /* that a waiting task waits for; NULL: it does not wait */
     core_task_state held;          /* by this engine; 0: not */
+    int64_t slot_us;               /* of a task that is parked here */
+    told_of_task told;             /* by the node that has it */
     int64_t now_us;
     const char *closed; /* the store's gate is shut; NULL: it is not */
     pawl_why_answer *answer;
@@ -58,6 +60,23 @@ static const pawl_node_info *holder(const facts *f)
     return NULL;
 }
 
+static const char *key_text(const pawl_info *i, char out[64])
+{
+    size_t at = 0;
+    for (; at < i->rate_key.len && at < 50; at++)
+        out[at] = i->rate_key.data[at] >= ' ' && i->rate_key.data[at] < 127 ? i->rate_key.data[at] : '?';
+    snprintf(out + at, 64 - at, "%s", i->rate_key.len > at ? "..." : "");
+    return out;
+}
+
+static bool parked(facts *f, const char *node)
+{
+    char at[96] = "at its slot", key[64];
+    if (f->told.slot_us) when(f->now_us, f->told.slot_us, at);
+    SAY(f, "Node %s has it; its rate key \"%s\" has no budget left, and it will start %s.", node, key_text(f->info, key), at);
+    return is(f, "throttled", f->told.slot_us);
+}
+
 static bool leased(facts *f)
 {
     const pawl_info *i = f->info;
@@ -74,8 +93,11 @@ static bool leased(facts *f)
         SAY(f, "It was asked to stop; node %s has run it since %s and has not ended yet.", name, at);
         return is(f, "cancelling", 0);
     }
-    if (f->held == CORE_PARKED) {
-        SAY(f, "Node %s has it; its rate key has no budget left, and it will start at its slot.", name);
+    if (f->held == CORE_PARKED) f->told.slot_us = f->slot_us;
+    if (f->held == CORE_PARKED || (!f->held && f->told.parked && f->told.slot_us > f->now_us)) return parked(f, name);
+    if (!i->started_us && f->told.others > 0 && !f->held) {
+        SAY(f, "Node %s has it; %lld tasks of its rate key wait there for slots, and it may be one of them.", name,
+            (long long)f->told.others);
         return is(f, "throttled", 0);
     }
     if (!i->started_us || f->held == CORE_READY || f->held == CORE_STARTING) {
@@ -138,31 +160,34 @@ static bool paused(facts *f)
 static bool throttled(facts *f)
 {
     const pawl_limit_info *l = f->limit;
-    char at[96], period[DURATION_TEXT];
+    char at[96], period[DURATION_TEXT], key[64];
+    key_text(f->info, key);
     if (!l || f->info->run_at_us <= f->now_us || (!l->paused && l->waiting == 0)) return false;
     if (l->paused) {
-        SAY(f, "Its rate key is paused: resume it with `pawl limits resume`.");
+        SAY(f, "Its rate key \"%s\" is paused: resume it with `pawl limits resume`.", key);
         return is(f, "throttled", 0);
     }
     duration_format(l->rate.period_us, period, sizeof period);
-    SAY(f, "Its rate key has no budget left (%d per %s): it may start %s.", l->rate.permits, period,
+    SAY(f, "Its rate key \"%s\" has no budget left (%d per %s): it may start %s.", key, l->rate.permits, period,
         when(f->now_us, f->info->run_at_us, at));
     return is(f, "throttled", f->info->run_at_us);
 }
 
-static const char *limited_what(const pawl_place_info *p, char out[128])
+static const char *limited_what(const facts *f, const pawl_place_info *p, char out[160])
 {
-    static const char *const words[] = {"", "queue", "type", "rate key of type"};
-    snprintf(out, 128, "%s \"%.80s\"", words[p->scope], p->name);
+    char key[64];
+    static const char *const words[] = {"", "queue", "type"};
+    if (p->scope == PAWL_SCOPE_KEYS) snprintf(out, 160, "rate key \"%s\" of type \"%.80s\"", key_text(f->info, key), p->name);
+    else snprintf(out, 160, "%s \"%.80s\"", words[p->scope], p->name);
     return out;
 }
 
 static bool blocked(facts *f)
 {
     const pawl_place_info *p = f->place;
-    char what[128], id[PAWL_ID_TEXT] = "";
+    char what[160], id[PAWL_ID_TEXT] = "";
     if (!p) return false;
-    limited_what(p, what);
+    limited_what(f, p, what);
     if (p->holder) pawl_id_format(p->holder, id);
     const char *node = f->place_holder && f->place_holder->node_name ? f->place_holder->node_name : NULL;
     if (!p->holder) SAY(f, "It is blocked: a place of its %s is free, and another task will be offered it first.", what);
@@ -227,11 +252,12 @@ static const pawl_queue_info *find_queue(const pawl_stats *stats, const char *na
     return NULL;
 }
 
-static core_task_state held_here(runtime *rt, pawl_id id)
+static core_task_state held_here(runtime *rt, pawl_id id, int64_t *slot_us)
 {
     core_task_state state = 0;
     loop_enter(rt, -1);
     bool held = core_holds(rt->core, id, &state);
+    *slot_us = core_slot(rt->core, id);
     loop_leave(rt);
     return held ? state : 0;
 }
@@ -260,6 +286,10 @@ pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_e
         status = family_relatives(
             rt, &(pawl_relatives_query){.of = id, .relation = PAWL_PARENTS, .limit = 100, .waited_for = true}, &parents, err);
     if (!status) {
+        int64_t slot_us = 0;
+        core_task_state held = held_here(rt, id, &slot_us);
+        told_of_task told = {0};
+        if (info->state == PAWL_LEASED && info->rate_key.len > 0) told_find(&nodes, info->node, info, &told);
         explain(&(facts){.rt = rt,
                          .info = info,
                          .queue = find_queue(stats, info->queue),
@@ -269,7 +299,9 @@ pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_e
                          .place = places && places->count > 0 ? places->places : NULL,
                          .place_holder = place_holder,
                          .parents = parents,
-                         .held = held_here(rt, id),
+                         .held = held,
+                         .slot_us = slot_us,
+                         .told = told,
                          .now_us = stats->now_us,
                          .closed = stats->closed,
                          .answer = &text});

@@ -115,6 +115,7 @@ void route_limit_list(call *c)
     for (size_t i = 0; i < limits->count; i++) limit_json(&a.w, &limits->limits[i]);
     jsonw_end_array(&a.w);
     json_text(&a.w, "next", limits->next);
+    limits_totals_json(&a.w, limits);
     jsonw_end_object(&a.w);
     pawl_limits_free(limits);
     reply_end(c, &a, 200);

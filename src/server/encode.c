@@ -92,6 +92,7 @@ void stats_json(json_writer *w, const pawl_stats *s)
     json_number(w, "pending", s->pending);
     json_number(w, "leased", s->leased);
     json_number(w, "dead", s->dead);
+    json_number(w, "throttled", s->throttled);
     json_number(w, "window_us", s->window_us);
     json_number(w, "dispatched", s->dispatched);
     json_number(w, "succeeded", s->succeeded);
@@ -151,6 +152,22 @@ void limit_json(json_writer *w, const pawl_limit_info *l)
     json_number(w, "left", l->left);
     json_instant(w, "next_slot_at", l->paused ? 0 : l->next_slot_us);
     json_number(w, "waiting", l->waiting);
+    json_number(w, "parked", l->parked);
+    json_number(w, "running", l->running);
+    json_instant(w, "parked_slot_at", l->parked_slot_us);
+    json_text(w, "node", l->node);
+    jsonw_end_object(w);
+}
+
+void limits_totals_json(json_writer *w, const pawl_limits *l)
+{
+    jsonw_key(w, "totals");
+    jsonw_object(w);
+    json_number(w, "parked", l->all.parked);
+    json_number(w, "running", l->all.running);
+    json_number(w, "deferrals", l->all.deferrals);
+    json_number(w, "rejected", l->all.rejected);
+    json_number(w, "opened", l->all.opened);
     jsonw_end_object(w);
 }
 

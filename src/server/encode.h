@@ -36,5 +36,6 @@ pawl_status tree_json(json_writer *w, pawl *p, const tree_options *options, pawl
 void event_json(json_writer *w, const pawl_fact *fact);
 void schedule_json(json_writer *w, const pawl_schedule_info *s, bool all); /* all: with payload, next times and occurrences */
 void instants_json(json_writer *w, const char *key, const int64_t *times_us, size_t count);
+void limits_totals_json(json_writer *w, const pawl_limits *l); /* a member `totals` */
 
 #endif

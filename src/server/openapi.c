@@ -40,8 +40,9 @@ static const struct {
     {"queue", "name:text paused:bool served:bool waiting:int pending:int leased:int failed:int due:int oldest_due_at:time?"},
     {"queues", "queues:[queue]"},
     {"limit", "type:text key:text?* key_base64:text* own:bool paused:bool permits:int period_us:int burst:int start_empty:bool retries_free:bool discard:bool "
-              "horizon_us:int left:int next_slot_at:time? waiting:int"},
-    {"limits", "limits:[limit] next:text?"},
+              "horizon_us:int left:int next_slot_at:time? waiting:int parked:int running:int parked_slot_at:time? node:text?"},
+    {"limit_totals", "parked:int running:int deferrals:int rejected:int opened:int"},
+    {"limits", "limits:[limit] next:text? totals:limit_totals"},
     {"place", "scope:text name:text key:text?* key_base64:text* own:bool most:int* weight:int* ordered:bool running:int blocked:int holder:id?"},
     {"places", "concurrency:[place] next:text?"},
     {"occurrence", "due_at:time* after:id* state:text at:time? task:id? count:int why:text?"},
@@ -53,7 +54,7 @@ static const struct {
     {"times", "times:[time]"},
     {"node", "id:int name:text? pid:int alive:bool born_at:time? expires_at:time? leases:int queues:text?"},
     {"nodes", "nodes:[node]"},
-    {"stats", "now:time? closed:text? waiting:int pending:int leased:int dead:int window_us:int dispatched:int succeeded:int failed:int cancelled:int "
+    {"stats", "now:time? closed:text? waiting:int pending:int leased:int dead:int throttled:int window_us:int dispatched:int succeeded:int failed:int cancelled:int "
               "retried:int rescued:int wait_p50_us:int wait_p99_us:int run_p50_us:int run_p99_us:int step_us:int steps:[step]"},
     {"step", "at:time? dispatched:int succeeded:int failed:int cancelled:int retried:int rescued:int wait_p50_us:int wait_p99_us:int "
              "run_p50_us:int run_p99_us:int"},

@@ -87,7 +87,11 @@ static void free_tasks(mem *m)
 
 static void free_nodes(mem *m)
 {
-    list_each(link, &m->node_list) alloc_free(&m->allocator, container_of(link, mem_node, link));
+    list_each(link, &m->node_list) {
+        mem_node *n = container_of(link, mem_node, link);
+        alloc_free(&m->allocator, (char *)n->told.data);
+        alloc_free(&m->allocator, n);
+    }
     list_each(link, &m->operators) alloc_free(&m->allocator, container_of(link, mem_operator, age));
     map_each(node, &m->receipts) {
         mem_receipt *r = container_of(node, mem_receipt, by_lane);
@@ -254,6 +258,8 @@ void mem_node_die(mem *m, mem_node *n, int64_t now_us)
     for (int i = 1; i <= ID_NUMBER_MAX; i++)
         if (m->numbers[i].owner == n->id) m->numbers[i].owner = 0;
     n->alive = false;
+    alloc_free(&m->allocator, (char *)n->told.data);
+    n->told = (pawl_bytes){0};
     n->died_us = now_us;
     n->expires_boot_us = 0;
 }

@@ -121,6 +121,7 @@ typedef struct mem_node {
     int64_t id, pid, lease_us, born_us, died_us;
     bool alive, swept;
     int64_t renewal, expires_boot_us; /* the heartbeat; 0: lapsed */
+    pawl_bytes told;                  /* about itself; data NULL: nothing */
     list leased, asked;               /* its tasks; asked: whose cancel was asked */
     int64_t leases, marked;           /* marked: of its leases, those with the start mark; once dead, those it died with */
     int64_t names;                    /* who points here: rows, attempts, tasks */
@@ -534,6 +535,7 @@ void mem_slot_set(mem_budget *g, mem_task *t, const budget_slot *slot); /* of a 
 void mem_slot_clear(mem_task *t);
 bool mem_slot_good(const mem_task *t);
 int64_t mem_slot_until(const mem *m, const mem_task *t);         /* 0: it has no slot */
+int64_t mem_throttled(const mem *m);                             /* tasks that have slots; counted up to 100,000 */
 bool mem_spent(const mem *m, const mem_task *t, int64_t now_us); /* a due task that would wait for its budget, and for long */
 void mem_slot_give_back(mem *m, mem_task *t, int64_t now_us);
 int mem_budget_sweep(mem *m, int most, int64_t now_us);

@@ -149,6 +149,17 @@ int64_t mem_slot_until(const mem *m, const mem_task *t)
     return l && !l->paused ? t->run_at_us + l->limit.r.late_us : 0;
 }
 
+int64_t mem_throttled(const mem *m)
+{
+    int64_t count = 0;
+    list_each(link, &m->budget_list) {
+        const mem_budget *g = container_of(link, mem_budget, scope.link);
+        list_each(task, &g->slotted) count++;
+        if (count >= 100000) break;
+    }
+    return count < 100000 ? count : 100000;
+}
+
 bool mem_spent(const mem *m, const mem_task *t, int64_t now_us)
 {
     const mem_limit *l = mem_limit_of(m, t->body->type, t->body->rate_key);

@@ -422,11 +422,24 @@ pawl_status memory_claim(pawl_store *store, pawl_claim *call, pawl_arena *arena,
     return status;
 }
 
+static bool keep_told(mem *m, mem_node *n, pawl_bytes told)
+{
+    char *copy = told.len ? alloc_new(&m->allocator, told.len) : NULL;
+    if (told.len && !copy) return false;
+    alloc_free(&m->allocator, (char *)n->told.data);
+    n->told = (pawl_bytes){copy, told.len};
+    if (copy) memcpy(copy, told.data, told.len);
+    return true;
+}
+
 pawl_status memory_renew(pawl_store *store, pawl_renewal *call, pawl_error *err)
 {
-    (void)err;
     mem *m = mem_enter(store);
     mem_node *n = mem_find_node(m, call->node);
+    if (n && n->alive && call->told.data && !keep_told(m, n, call->told)) {
+        mem_exit(m);
+        return mem_no_memory(err);
+    }
     if (n && n->alive) mem_node_beat(n, mem_boot(store));
     call->held = n ? n->leases : 0;
     call->news.unblocked = false;

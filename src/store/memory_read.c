@@ -365,16 +365,19 @@ static pawl_status get_nodes(pawl_store *store, const mem *m, pawl_query *query,
     pawl_nodes *nodes = pawl_arena_alloc(arena, sizeof *nodes);
     pawl_node_info *infos = pawl_arena_alloc(arena, m->nodes.count * sizeof *infos);
     const char **types = pawl_arena_alloc(arena, m->nodes.count * sizeof *types);
-    if (!nodes || !infos || !types) return PAWL_NO_MEMORY;
+    pawl_bytes *told = pawl_arena_alloc(arena, (m->nodes.count + 1) * sizeof *told);
+    if (!nodes || !infos || !types || !told) return PAWL_NO_MEMORY;
     list_each(link, &m->node_list) {
         const mem_node *n = container_of(link, mem_node, link);
         if (n->swept) continue;
+        told[nodes->count] = bytes(&c, n->told);
         types[nodes->count] = text(&c, n->types);
         copy_node(&c, store, n, &infos[nodes->count++]);
     }
     nodes->nodes = infos;
     query->nodes = nodes;
     query->node_types = types;
+    query->node_told = told;
     return c.failed ? PAWL_NO_MEMORY : PAWL_OK;
 }
 

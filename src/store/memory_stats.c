@@ -178,6 +178,7 @@ pawl_status mem_stats(mem *m, int64_t window_us, int64_t now_us, int64_t boot_us
     }
     if (s->queues_count > 1) qsort(queues, s->queues_count, sizeof *queues, by_name);
     sum_window(m, s);
+    s->throttled = mem_throttled(m);
     *out = s;
     return PAWL_OK;
 }

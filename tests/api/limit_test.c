@@ -231,6 +231,108 @@ static void a_due_flood_is_laid_out_once(void **state)
     assert_string_equal(w->journal, "1@11 1@21 1@31");
 }
 
+static void the_queue_makes_no_difference(void **state)
+{
+    world *w = *state;
+    pawl_handler h = limited(w, (pawl_rate){.permits = 1, .period_us = 10 * S});
+    w->p = world_open(w, (pawl_options){.inline_mode = true, .inline_start_us = START});
+    ok(pawl_queue(w->p, &(pawl_queue_options){.name = "other", .workers = 1}, &w->err));
+    ok(pawl_handle(w->p, &h, &w->err));
+    ok(pawl_start(w->p, &w->err));
+    send_keyed(w, "a", "1");
+    send(w, (pawl_task){.type = "t", .queue = "other", .rate_key = pawl_str("a"), .payload = pawl_str("2")});
+    run_due(w);
+    advance(w, PAWL_MINUTE);
+    assert_string_equal(w->journal, "1@0 2@10");
+}
+
+/* Beyond the keys that are counted, new ones start unlimited: counted, told once, and no task is lost. */
+static void too_many_local_keys(void **state)
+{
+    world *w = *state;
+    pawl_limits *l;
+    pawl_handler h = limited(w, (pawl_rate){.permits = 1, .period_us = PAWL_HOUR});
+    h.rate_scope = PAWL_RATE_LOCAL;
+    world_start(w, &h, 1, (pawl_options){.inline_mode = true, .inline_start_us = START, .rate_keys_max = 1});
+    send_keyed(w, "a", "1");
+    for (int i = 0; i < 3; i++) send_keyed(w, "b", "2");
+    run_due(w);
+    assert_string_equal(w->journal, "1@0 2@0 2@0 2@0");
+    assert_non_null(strstr(w->log, "too many keys are tracked"));
+    ok(pawl_get_limits(w->p, NULL, &l, &w->err));
+    assert_int_equal(l->opened, 3);
+    pawl_limits_free(l);
+}
+
+/* Two programs with different limits for a type: the one that started last has its own in force, and both say so. */
+static void the_newest_program_wins(void **state)
+{
+    world *w = *state;
+    if (!w->sqlite) snprintf(w->url, sizeof w->url, "memory:newest");
+    pawl_handler h = limited(w, (pawl_rate){.permits = 1, .period_us = PAWL_HOUR});
+    open_inline(w, &h, 1);
+    run_due(w);
+    pawl *other = world_open(w, (pawl_options){.inline_mode = true, .inline_start_us = START});
+    h.rate.permits = 30;
+    ok(pawl_handle(other, &h, &w->err));
+    ok(pawl_start(other, &w->err));
+    int64_t count;
+    ok(pawl_run_due(other, &count, &w->err));
+    assert_non_null(strstr(w->log, "the rate limit of type 't' was another one"));
+    w->log[0] = '\0';
+    send_keyed(w, "a", "1");
+    send_keyed(w, "a", "2");
+    run_due(w);
+    send(w,
+         (pawl_task){.type = "t", .rate_key = pawl_str("b"), .payload = pawl_str("3"), .delay_us = S}); /* claimed, with news */
+    advance(w, PAWL_MINUTE);
+    assert_string_equal(w->journal, "1@0 2@0 3@1");
+    assert_non_null(strstr(w->log, "limits were changed"));
+    ok(pawl_close(other));
+}
+
+/* ---- what others see ------------------------------------------------------------------------------------------------------- */
+
+static void parked_seen(world *w, pawl *other, int64_t parked, int64_t slot_us)
+{
+    pawl_limits *l;
+    pawl_stats *stats;
+    ok(pawl_get_limits(other, &(pawl_limit_filter){.key = pawl_str("a"), .waiting = parked > 0}, &l, &w->err));
+    assert_int_equal(l->count, 1);
+    assert_int_equal(l->limits[0].parked, parked);
+    assert_int_equal(l->limits[0].running, parked > 0); /* one had just started when it was told */
+    assert_int_equal(l->limits[0].parked_slot_us, slot_us);
+    assert_true(l->all.parked == parked && l->parked == 0 && l->all.deferrals == 2);
+    pawl_limits_free(l);
+    ok(pawl_get_stats(other, 0, &stats, &w->err));
+    assert_int_equal(stats->throttled, parked);
+    pawl_stats_free(stats);
+}
+
+/* Tasks that wait at one node for near slots are seen from another program on the store: counts, slots, and why. */
+static void what_a_node_holds_is_seen_by_others(void **state)
+{
+    world *w = *state;
+    pawl_handler h = limited(w, (pawl_rate){.permits = 2, .period_us = S, .burst = 1});
+    pawl_why_answer why;
+    pawl_id ids[3];
+    if (!w->sqlite) snprintf(w->url, sizeof w->url, "memory:told");
+    open_inline(w, &h, 1);
+    pawl *other = world_open(w, (pawl_options){.inline_mode = true, .inline_start_us = START + S});
+    for (int i = 0; i < 3; i++)
+        ids[i] = send(w, (pawl_task){.type = "t", .rate_key = pawl_str("a"), .payload = pawl_str("1"), .delay_us = S});
+    assert_int_equal(advance(w, S), 1);
+    parked_seen(w, other, 2, START + S + S / 2);
+    ok(pawl_why(other, ids[2], &why, &w->err));
+    assert_string_equal(why.code, "throttled");
+    assert_true(strstr(why.text, "rate key \"a\"") && strstr(why.text, "in 1") && why.until_us == START + 2 * S);
+    ok(pawl_why(w->p, ids[1], &why, &w->err));
+    assert_true(strstr(why.text, "rate key \"a\"") && why.until_us == START + S + S / 2);
+    assert_int_equal(advance(w, 5 * S), 2);
+    parked_seen(w, other, 0, 0);
+    ok(pawl_close(other));
+}
+
 /* ---- changing ------------------------------------------------------------------------------------------------------------ */
 
 static void changed_while_running(void **state)
@@ -438,6 +540,10 @@ int main(int argc, char **argv)
         TEST(cancelled_while_it_waits),
         TEST(the_newest_payload_runs_once),
         TEST(a_due_flood_is_laid_out_once),
+        TEST(the_queue_makes_no_difference),
+        TEST(too_many_local_keys),
+        TEST(the_newest_program_wins),
+        TEST(what_a_node_holds_is_seen_by_others),
         TEST(changed_while_running),
         TEST(a_key_is_paused),
         TEST(a_handler_tells_the_key),

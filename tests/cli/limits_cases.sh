@@ -19,8 +19,8 @@ is "waiting" "$(limits --waiting)" "[('mail', 'bob', 1, 1, 0, 1)]"
 exits "why" 0 pawl tasks why "$second" --json
 is "throttled" "$(json "$out" '(d["code"], d["until"] is not None)')" "('throttled', True)"
 exits "as a table" 0 pawl limits list
-like "has a title" "$out" '^TYPE +KEY +RATE +LEFT +WAITING +NEXT SLOT'
-like "and rows" "$out" '^mail +bob +1 per 1h +0 +1 +in '
+like "has a title" "$out" '^TYPE +KEY +RATE +LEFT +WAITING +PARKED +RUNNING +NEXT SLOT'
+like "and rows" "$out" '^mail +bob +1 per 1h +0 +1 +0 +0 +in '
 
 exits "pause" 0 pawl limits pause mail --key bob
 like "shown" "$(pawl limits list --key bob)" '^mail +bob .* paused'

@@ -307,6 +307,50 @@ static void order_is_kept_without_one(world *w)
     assert_true(w->claimed[0].body->id == first && w->claimed[3].body->id == ids[2]);
 }
 
+/* ---- what nodes tell ------------------------------------------------------------------------------------------------------ */
+
+static pawl_bytes told_by(world *w, int64_t node)
+{
+    pawl_query query = {.kind = PAWL_QUERY_NODES};
+    assert_int_equal(w->b->type->read(w->b, &query, w->arena, &w->err), PAWL_OK);
+    for (size_t i = 0; i < query.nodes->count; i++)
+        if (query.nodes->nodes[i].id == node) return query.node_told[i];
+    return (pawl_bytes){0};
+}
+
+static void tell(world *w, int64_t node, pawl_bytes told)
+{
+    pawl_renewal call = {.node = node, .told = told};
+    assert_int_equal(w->a->type->renew(w->a, &call, &w->err), PAWL_OK);
+}
+
+static void what_a_node_tells_is_kept_while_it_lives(world *w)
+{
+    static const char text[] = "any\0bytes\xff";
+    static char large[48 * 1024];
+    int64_t n = join(w, w->a), other = join(w, w->b);
+    assert_null(told_by(w, n).data);
+    tell(w, n, (pawl_bytes){text, sizeof text - 1});
+    pawl_bytes got = told_by(w, n);
+    assert_true(got.len == sizeof text - 1 && memcmp(got.data, text, got.len) == 0);
+    assert_null(told_by(w, other).data);
+    renew(w, w->a, n); /* nothing new */
+    assert_int_equal(told_by(w, n).len, sizeof text - 1);
+    memset(large, 7, sizeof large);
+    tell(w, n, (pawl_bytes){large, sizeof large});
+    assert_int_equal(told_by(w, n).len, sizeof large);
+    tell(w, n, (pawl_bytes){"", 0});
+    assert_true(told_by(w, n).len == 0);
+    tell(w, n, (pawl_bytes){text, 3});
+    pawl_id id = insert(w, w->a, 0, (spec){0});
+    lease(w, w->a, n, id);
+    rescue_lapsed(w, w->b, other, n, true);
+    assert_true(told_by(w, n).len == 0);
+    tell(w, other, (pawl_bytes){text, 3});
+    assert_int_equal(w->b->type->leave(w->b, other, &w->err), PAWL_OK);
+    assert_true(told_by(w, other).len == 0);
+}
+
 CASES(gate_cases){
     {"place: a far rate slot frees the place", a_far_slot_frees_the_place},
     {"place: a near rate slot keeps the place", a_near_slot_keeps_the_place},
@@ -318,5 +362,6 @@ CASES(gate_cases){
     {"place: a node that dies with a place and a rate slot", a_node_that_dies_with_both},
     {"rate: a flood leaves others their turn", a_flood_leaves_others_their_turn},
     {"rate: order is kept without a flood", order_is_kept_without_one},
+    {"node: what it tells is kept while it lives", what_a_node_tells_is_kept_while_it_lives},
     {NULL, NULL},
 };

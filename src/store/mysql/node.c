@@ -95,6 +95,8 @@ void my_add_kill(conn *c, int64_t node, int64_t now_us, int blame)
     my_add(c, SQL_node_numbers);
     my_put_int(c, node);
     my_add(c, SQL_node_lapse);
+    my_put_int(c, node);
+    my_add(c, SQL_untell);
 }
 
 /* One that holds leases stays, and others will rescue it. */
@@ -190,6 +192,11 @@ static bool renew(my_store *s, conn *c, pawl_renewal *call)
         my_put_int(c, s->clock.wall_us(s->clock.ctx) - at.now_us);
         my_put_int(c, 0);
         my_add(c, SQL_beat);
+    }
+    if (alive && call->told.data) {
+        my_put_int(c, call->node);
+        if (call->told.len) my_put_bytes(c, call->told);
+        my_add(c, call->told.len ? SQL_tell : SQL_untell);
     }
     my_put_int(c, call->node);
     my_add(c, SQL_pulse);

@@ -15,6 +15,12 @@ UPDATE @.pawl_node SET alive = 0, died_us = $2, blame = $3 WHERE id = $1;
 -- name: node_numbers
 UPDATE @.pawl_number SET node = 0 WHERE node = $1;
 
+-- name: tell
+REPLACE INTO @.pawl_told (node, told) VALUES ($1, $2);
+
+-- name: untell
+DELETE FROM @.pawl_told WHERE node = $1;
+
 -- name: node_lapse
 UPDATE @.pawl_lane SET expires_us = 0 WHERE node = $1 AND expires_us <> 0;
 

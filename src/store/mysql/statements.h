@@ -36,12 +36,12 @@
     X(inner_left) X(inner_cancel) X(parents_of) X(kept_put) X(edges_drop) X(members_drop) X(kept_drop) X(batches_old) \
     X(batch_members_drop) X(kept_batch) X(batch_drop) X(batches) X(relatives) X(lane_moved) \
     /* node.sql */ \
-    X(node_add) X(node_lock) X(node_gone) X(node_kill) X(node_numbers) X(node_lapse) X(pulse) X(others) X(cancels) \
+    X(node_add) X(node_lock) X(node_gone) X(node_kill) X(node_numbers) X(node_lapse) X(tell) X(untell) X(pulse) X(others) X(cancels) \
     X(ended_leases) X(ended_drop) X(beat) X(backs) X(held) X(number_mine) X(number_free) X(number_lock) X(number_put) \
     X(claim_now) X(lane_after) X(lane_due) X(lane_next) X(choose_one) X(choose_look) X(choose_lock) X(lane_heads) X(lane_end) X(lane_count) \
     X(bodies) X(leased_ids) X(marks) X(poll) X(poll_nobody) X(hold_life) X(lives) X(lock_try) X(lock_free) \
     /* read.sql */ \
-    X(tasks) X(state) X(attempts) X(logs) X(audit) X(audit_cut) X(nodes) X(queues) X(rollup) X(settings) X(list_up) \
+    X(tasks) X(state) X(attempts) X(logs) X(audit) X(audit_cut) X(nodes) X(throttled) X(queues) X(rollup) X(settings) X(list_up) \
     X(list_down) X(list_key_up) X(list_key_down) X(list_bounds) X(acts) \
     /* sweep.sql */ \
     X(done_old) X(done_first) X(failed_resolved) X(failed_open) X(resolved_first) X(open_first) X(failed_expiring) \

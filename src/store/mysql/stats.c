@@ -43,15 +43,19 @@ static void nodes_read(reading *r, pawl_query *question, instant *at)
     pawl_nodes *nodes = my_read_alloc(r, sizeof *nodes);
     pawl_node_info *infos = my_read_alloc(r, (rows + 1) * sizeof *infos);
     const char **types = my_read_alloc(r, (rows + 1) * sizeof *types);
+    pawl_bytes *told = my_read_alloc(r, (rows + 1) * sizeof *told);
+    bool whole = nodes && infos && types && told;
     *at = my_instant(r->s, r->c);
-    for (size_t i = 0; nodes && infos && types && i < rows; i++, nodes->count++) {
+    for (size_t i = 0; whole && i < rows; i++, nodes->count++) {
         read_node(r, a, (int)i, *at, &infos[i]);
         types[i] = my_read_text(r, a, (int)i, 4);
+        told[i] = my_read_bytes(r, a, (int)i, 11);
     }
-    if (!nodes || !infos || !types) return;
+    if (!whole) return;
     nodes->nodes = infos;
     question->nodes = nodes;
     question->node_types = types;
+    question->node_told = told;
 }
 
 void my_nodes_read(reading *r, pawl_query *question)
@@ -209,5 +213,7 @@ pawl_stats *my_stats_read(reading *r, int64_t window_us)
     s->window_us = window_us > 0 ? (window_us + PAWL_MINUTE - 1) / PAWL_MINUTE * PAWL_MINUTE : PAWL_HOUR;
     read_queues(r, s, nodes.nodes);
     read_rollups(r, s);
+    my_script(r->c);
+    if (my_ask(r, SQL_throttled)) s->throttled = get_int(my_answer(r->c, SQL_throttled), 0, 0);
     return s;
 }

@@ -21,7 +21,7 @@ SELECT * FROM @.pawl_claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $1
 SELECT @.pawl_unclaim($1, $2, $3, $4, $5);
 
 -- name: renew
-SELECT now_us, held, news FROM @.pawl_renew($1, $2, $3, $4);
+SELECT now_us, held, news FROM @.pawl_renew($1, $2, $3, $4, $5);
 
 -- name: held
 SELECT id, fence FROM @.pawl_leased WHERE node = $1::int4;

@@ -126,6 +126,8 @@ pawl_status pg_renew(pawl_store *store, pawl_renewal *call, pawl_error *err)
         pg_params_call(s, p);
         pg_param_int4(p, (int32_t)call->node);
         pg_param_int8(p, s->clock.wall_us(s->clock.ctx));
+        if (call->told.data) pg_param_bytes(p, call->told.data, call->told.len);
+        else pg_param_null(p);
         r = pg_conn_call(c, SQL_renew, CALL_WRITES);
     } while (!r && pg_call_again(s, c, &tries));
     pawl_status status = r ? PAWL_OK : pg_conn_fail(c, "renew the node's lease in", err);

@@ -8,7 +8,7 @@
     X(apply) X(claim) X(unclaim) X(renew) X(held) X(register_node) X(leave) X(take_number) X(rescue) X(sweep) X(days) X(drop_day) X(day_forget) \
     X(names) X(texts) X(notify) X(server_now) \
     /* read.sql */ \
-    X(state) X(info) X(attempts) X(logs) X(audit) X(nodes) X(queues) X(due) X(rollup) X(settings) X(limits) X(places) \
+    X(state) X(info) X(attempts) X(logs) X(audit) X(nodes) X(throttled) X(queues) X(due) X(rollup) X(settings) X(limits) X(places) \
     X(read_now) X(schedules_due) X(schedule_get) X(schedules_list) X(occurrences) X(occurrences_waiting) X(relatives) X(batch_get) X(batch_named) X(batch_list) \
     X(list_all) X(list_live) X(list_leased) X(list_done) X(list_failed) X(list_key) X(list_known) X(list_bounds) X(acts) \
     /* feed.sql */ \

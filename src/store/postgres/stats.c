@@ -28,15 +28,19 @@ void pg_nodes_read(reading *r, pawl_query *question)
     pawl_nodes *nodes = pg_read_alloc(r, sizeof *nodes);
     pawl_node_info *infos = pg_read_alloc(r, (rows + 1) * sizeof *infos);
     const char **types = pg_read_alloc(r, (rows + 1) * sizeof *types);
-    for (size_t i = 0; nodes && infos && types && i < rows; i++, nodes->count++) {
+    pawl_bytes *told = pg_read_alloc(r, (rows + 1) * sizeof *told);
+    bool whole = nodes && infos && types && told;
+    for (size_t i = 0; whole && i < rows; i++, nodes->count++) {
         read_node(r, answer, (int)i, &infos[i]);
         types[i] = pg_read_text(r, answer, (int)i, 4);
+        told[i] = pg_read_bytes(r, answer, (int)i, 10);
     }
     PQclear(answer);
-    if (!nodes || !infos || !types) return;
+    if (!whole) return;
     nodes->nodes = infos;
     question->nodes = nodes;
     question->node_types = types;
+    question->node_told = told;
 }
 
 /* ---- queues -------------------------------------------------------------------------------------------------------------- */
@@ -197,5 +201,9 @@ pawl_stats *pg_stats_read(reading *r, int64_t window_us)
     s->window_us = window_us > 0 ? (window_us + PAWL_MINUTE - 1) / PAWL_MINUTE * PAWL_MINUTE : PAWL_HOUR;
     read_queues(r, s, nodes.nodes);
     read_rollups(r, s);
+    pg_params_begin(&r->c->params);
+    PGresult *throttled = pg_ask(r, SQL_throttled);
+    if (throttled) s->throttled = wire64(throttled, 0, 0);
+    PQclear(throttled);
     return s;
 }

@@ -87,6 +87,9 @@ void node_kill(tx *t, int64_t node, int blame)
     q = query_on(t->c, SQL_node_number_free);
     put_int(&q, node);
     query_run(&q);
+    q = query_on(t->c, SQL_untell);
+    put_int(&q, node);
+    query_run(&q);
 }
 
 void heartbeat_drop(tx *t, int64_t node)
@@ -171,6 +174,14 @@ void node_news(tx *t, pawl_news *news)
     if (t->node) news_of_cancels(t, news);
 }
 
+static void tell(tx *t, const pawl_renewal *call)
+{
+    query q = query_on(t->c, call->told.len ? SQL_tell : SQL_untell);
+    put_int(&q, call->node);
+    if (call->told.len) put_bytes(&q, call->told);
+    query_run(&q);
+}
+
 pawl_status sqlite_renew(pawl_store *store, pawl_renewal *call, pawl_error *err)
 {
     static const char what[] = "renew the node's lease in";
@@ -187,6 +198,7 @@ pawl_status sqlite_renew(pawl_store *store, pawl_renewal *call, pawl_error *err)
         put_int(&q, 0);
         put_int(&q, call->node);
         query_run(&q);
+        if (call->told.data) tell(&t, call);
     }
     return tx_commit(&t, what, false, err);
 }

@@ -25,6 +25,12 @@ UPDATE pawl_heartbeat SET leases = leases + ? WHERE node = ?;
 -- name: heartbeat_drop
 DELETE FROM pawl_heartbeat WHERE node = ?;
 
+-- name: tell
+INSERT OR REPLACE INTO pawl_told (node, told) VALUES (?, ?);
+
+-- name: untell
+DELETE FROM pawl_told WHERE node = ?;
+
 -- name: heartbeat_get
 SELECT leases FROM pawl_heartbeat WHERE node = ?;
 

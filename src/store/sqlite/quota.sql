@@ -71,5 +71,8 @@ SELECT n.text, g.key, g.type_id FROM pawl_budget g JOIN pawl_name n ON n.id = g.
 WHERE (n.text, g.key) > (?1, ?2)
 ORDER BY 1, 2;
 
+-- name: slotted_total
+SELECT count(*) FROM (SELECT 1 FROM pawl_slotted LIMIT 100000);
+
 -- name: slotted_count
 SELECT count(*) FROM pawl_slotted s JOIN pawl_live l ON l.id = s.task_id WHERE s.budget_id = ? AND l.run_at_us > ?;

@@ -126,8 +126,9 @@ SELECT l.number, l.text FROM (
 CROSS JOIN pawl_runlog l ON l.id = a.log_id WHERE l.task_id = ?1 AND l.number = a.number ORDER BY l.number;
 
 -- name: nodes_list
-SELECT n.id, m.text, n.pid, n.queues, n.types, n.sidecar, n.born_us, n.alive, h.boot_id, h.expires_us, h.leases
+SELECT n.id, m.text, n.pid, n.queues, n.types, n.sidecar, n.born_us, n.alive, h.boot_id, h.expires_us, h.leases, t.told
 FROM pawl_node n JOIN pawl_name m ON m.id = n.name_id LEFT JOIN pawl_heartbeat h ON h.node = n.id
+LEFT JOIN pawl_told t ON t.node = n.id AND n.alive = 1
 WHERE n.alive >= 0 ORDER BY n.id;
 
 -- name: nodes_count

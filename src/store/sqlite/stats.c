@@ -29,6 +29,7 @@ bool node_visible(reading *r, int64_t node, int64_t sidecar, bool alive, const c
 typedef struct node_row {
     pawl_node_info info;
     const char *types;
+    pawl_bytes told;
 } node_row;
 
 static node_row read_node(reading *r, query *q)
@@ -44,6 +45,7 @@ static node_row read_node(reading *r, query *q)
     const char *boot_id = get_text(q);
     int64_t expires_us = get_int(q);
     n.info.leases = get_int(q);
+    n.told = read_bytes(r, get_bytes(q));
     n.info.alive = node_visible(r, n.info.id, sidecar, alive, boot_id, expires_us);
     bool same_boot = boot_id && strcmp(boot_id, r->s->clock.boot_id) == 0;
     if (n.info.leases > 0) n.info.expires_us = same_boot ? r->now_us + expires_us - r->boot_us : r->now_us;
@@ -56,17 +58,20 @@ void nodes_read(reading *r, pawl_query *question)
     pawl_nodes *nodes = read_alloc(r, sizeof *nodes);
     pawl_node_info *infos = read_alloc(r, room * sizeof *infos);
     const char **types = read_alloc(r, room * sizeof *types);
-    if (!nodes || !infos || !types) return;
+    pawl_bytes *told = read_alloc(r, room * sizeof *told);
+    if (!nodes || !infos || !types || !told) return;
     query q = query_on(r->c, SQL_nodes_list);
     while (nodes->count < room && query_row(&q)) {
         node_row n = read_node(r, &q);
         infos[nodes->count] = n.info;
+        told[nodes->count] = n.told;
         types[nodes->count++] = n.types;
     }
     query_end(&q);
     nodes->nodes = infos;
     question->nodes = nodes;
     question->node_types = types;
+    question->node_told = told;
 }
 
 /* ---- queues -------------------------------------------------------------------------------------------------------------- */
@@ -187,5 +192,6 @@ pawl_stats *stats_read(reading *r, int64_t window_us)
     s->window_us = window_us > 0 ? (window_us + PAWL_MINUTE - 1) / PAWL_MINUTE * PAWL_MINUTE : PAWL_HOUR;
     read_queues(r, s, nodes.nodes);
     read_rollups(r, s);
+    s->throttled = count(r, SQL_slotted_total);
     return s;
 }

@@ -57,7 +57,7 @@ BEGIN
     RETURN v_text || 'F ' || coalesce(v_first, -1) || E'\n' || coalesce(v_lapsed, '');
 END $$;
 
-CREATE FUNCTION pawl_renew(p_clock int8[], p_wait_ms int4, p_node int4, p_wall int8, OUT now_us int8, OUT held int8, OUT news text)
+CREATE FUNCTION pawl_renew(p_clock int8[], p_wait_ms int4, p_node int4, p_wall int8, p_told bytea, OUT now_us int8, OUT held int8, OUT news text)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     v_did bool;
@@ -72,6 +72,7 @@ BEGIN
     IF v_lease_us IS NOT NULL THEN
         WITH d AS (DELETE FROM pawl_lane WHERE node = p_node AND lane < -1000 RETURNING leases) SELECT sum(leases) INTO v_ended FROM d;
         v_did := pawl_beat(p_node, -2, coalesce(v_ended, 0), v_boot + v_lease_us, p_wall - now_us);
+        v_did := pawl_tell(p_node, p_told);
     END IF;
     held := (SELECT coalesce(sum(leases), 0) FROM pawl_lanes_of(p_node));
     news := pawl_news(now_us, v_boot, p_node, true);
@@ -105,6 +106,7 @@ CREATE FUNCTION pawl_kill(p_now int8, p_node int4, p_blame int2) RETURNS void LA
 BEGIN
     UPDATE pawl_node SET alive = 0, died_us = p_now, blame = p_blame WHERE id = p_node;
     UPDATE pawl_number SET node = 0 WHERE node = p_node;
+    DELETE FROM pawl_told WHERE node = p_node;
     UPDATE pawl_lane SET expires_us = 0 WHERE node = p_node AND expires_us <> 0;
 END $$;
 
