@@ -136,7 +136,7 @@ void my_bed_empty(const char *database)
             "DELETE FROM pawl_count; DELETE FROM pawl_born; DELETE FROM pawl_rollup; DELETE FROM pawl_node; DELETE FROM pawl_lane;"
             "DELETE FROM pawl_cancel; DELETE FROM pawl_oplog; DELETE FROM pawl_limit; DELETE FROM pawl_budget; DELETE FROM pawl_slotted;"
             "DELETE FROM pawl_bound; DELETE FROM pawl_spot; DELETE FROM pawl_place; DELETE FROM pawl_blocked; DELETE FROM pawl_shared;"
-            "DELETE FROM pawl_turn;"
+            "DELETE FROM pawl_turn; DELETE FROM pawl_feed; UPDATE pawl_feed_head SET last = 0, broken = 0, until_us = 0;"
             "UPDATE pawl_meta SET value = 0 WHERE name = 'limits_version'; DELETE FROM pawl_meta WHERE name = 'audit_cut_us';"
             "UPDATE pawl_gate SET mode = 0, at_us = 0, move = NULL, peer = NULL, who = NULL, position = NULL;"
             "UPDATE pawl_drawn SET last = 0; UPDATE pawl_number SET node = 0, floor_ms = 0, ceiling_ms = 0 WHERE ceiling_ms > 0 OR node > 0");

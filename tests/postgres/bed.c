@@ -108,7 +108,8 @@ void bed_empty(const char *schema)
             "DELETE FROM pawl_count; DELETE FROM pawl_born; DELETE FROM pawl_rollup; DELETE FROM pawl_node; DELETE FROM pawl_lane;"
             "DELETE FROM pawl_oplog; DELETE FROM pawl_meta WHERE key = 'audit_cut_us'; SELECT setval('pawl_drawn', 1);"
             "UPDATE pawl_number SET node = 0, floor_ms = 0, ceiling_ms = 0 WHERE ceiling_ms > 0 OR node > 0;"
-            "DELETE FROM pawl_limit; DELETE FROM pawl_budget; DELETE FROM pawl_slotted;"
+            "DELETE FROM pawl_limit; DELETE FROM pawl_budget; DELETE FROM pawl_slotted; DELETE FROM pawl_feed;"
+            "UPDATE pawl_feed_head SET last = 0, broken = 0, until_us = 0;"
             "DELETE FROM pawl_bound; DELETE FROM pawl_spot; DELETE FROM pawl_place; DELETE FROM pawl_blocked; DELETE FROM pawl_shared;"
             "DELETE FROM pawl_round; DELETE FROM pawl_freed; UPDATE pawl_gate SET bounds = 0;"
             "UPDATE pawl_gate SET mode = 0, move = NULL, peer = NULL, who = NULL, position = NULL, limits = 0");
