@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "cli/batches.h"
 #include "cli/help.h"
+#include "cli/remote.h"
 #include <stdio.h>
 
 const char help_batches_list[] =
@@ -218,5 +219,9 @@ static int change(cli *c, pawl_status (*call)(pawl *, pawl_id, const char *, paw
     return code;
 }
 
-int cmd_batches_close(cli *c) { return change(c, pawl_close_batch, "closed"); }
-int cmd_batches_cancel(cli *c) { return change(c, pawl_cancel_batch, "cancelled"); }
+int cmd_batches_close(cli *c) { return c->server ? remote_batch(c, "close", "closed") : change(c, pawl_close_batch, "closed"); }
+
+int cmd_batches_cancel(cli *c)
+{
+    return c->server ? remote_batch(c, "cancel", "cancelled") : change(c, pawl_cancel_batch, "cancelled");
+}

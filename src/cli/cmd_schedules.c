@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "cli/filter.h"
 #include "cli/help.h"
+#include "cli/remote.h"
 #include <string.h>
 
 const char help_schedules_list[] =
@@ -216,9 +217,20 @@ static int change_each(cli *c, change_fn change, const char *what)
     return worst;
 }
 
-int cmd_schedules_enable(cli *c) { return change_each(c, pawl_enable_schedule, "enabled"); }
-int cmd_schedules_disable(cli *c) { return change_each(c, pawl_disable_schedule, "disabled"); }
-int cmd_schedules_rm(cli *c) { return change_each(c, pawl_remove_schedule, "removed"); }
+int cmd_schedules_enable(cli *c)
+{
+    return c->server ? remote_schedule(c, "enable", "enabled") : change_each(c, pawl_enable_schedule, "enabled");
+}
+
+int cmd_schedules_disable(cli *c)
+{
+    return c->server ? remote_schedule(c, "disable", "disabled") : change_each(c, pawl_disable_schedule, "disabled");
+}
+
+int cmd_schedules_rm(cli *c)
+{
+    return c->server ? remote_schedule(c, NULL, "removed") : change_each(c, pawl_remove_schedule, "removed");
+}
 
 int cmd_schedules_run(cli *c)
 {

@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/help.h"
+#include "cli/remote.h"
 
 const char help_stats[] = "What is stored now, and what happened in the window. Percentiles are within a factor of 1.5.\n"
                           "\n"
@@ -67,6 +68,7 @@ int cmd_stats(cli *c)
     pawl_error err;
     pawl_stats *stats;
     int code = 0;
+    if (c->server) return remote_stats(c, window_us, stats_text);
     pawl *p = cli_open_reading(c, &code);
     if (!p) return code;
     if (pawl_get_stats(p, window_us, &stats, &err)) code = cli_fail(c, &err);

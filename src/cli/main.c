@@ -130,7 +130,7 @@ const opt global_opts[] = {
     OPTION(
         OPT_TEXT, "server", &context.server, "URL",
         "ask a server in place of a store: http://HOST:PORT, https://HOST:PORT or unix:/PATH (enqueue, tasks, queues, dead list, work, "
-        "events, top)"),
+        "events, top, stats, and what switches schedules and batches)"),
     OPTION(OPT_TEXT, "token-file", &context.token_file, "FILE", "a token for the server (else $PAWL_TOKEN)"),
     OPTION(OPT_FLAG, "json", &context.json, NULL, "answer in JSON"),
     OPTION(OPT_FLAG, "no-color", &context.no_color, NULL, "no colours (also: NO_COLOR in the environment)"),
@@ -242,7 +242,8 @@ static bool knows_server(const command *command)
 {
     static int (*const known[])(cli * c) = {
         cmd_enqueue,      cmd_tasks_list,    cmd_tasks_show, cmd_tasks_why, cmd_tasks_cancel, cmd_tasks_retry, cmd_queues_list,
-        cmd_queues_pause, cmd_queues_resume, cmd_dead_list,  cmd_work,      cmd_events,       cmd_top};
+        cmd_queues_pause, cmd_queues_resume, cmd_dead_list,  cmd_work,      cmd_events,       cmd_top, cmd_stats,
+        cmd_schedules_enable, cmd_schedules_disable, cmd_schedules_rm, cmd_batches_close, cmd_batches_cancel};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (command->run == known[i]) return true;
     }

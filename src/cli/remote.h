@@ -28,6 +28,9 @@ int remote_list(cli *c, pawl_filter *filter, bool all, bool dead);
 int remote_show(cli *c, bool log, bool audit, bool full);
 int remote_why(cli *c);
 int remote_act(cli *c, const char *action, const char *done); /* POST /v1/tasks/{id}/ACTION for each id */
+int remote_batch(cli *c, const char *action, const char *done);
+int remote_schedule(cli *c, const char *action, const char *done); /* action NULL: removes */
+int remote_stats(cli *c, int64_t window_us, int (*show)(const cli *c, const pawl_stats *stats));
 int remote_queues(cli *c);
 
 /* What pawl top shows; everything lies in the arena. */

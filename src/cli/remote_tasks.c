@@ -237,8 +237,8 @@ int remote_why(cli *c)
     return code;
 }
 
-/* One POST for each argument; goes on after a failure and returns the first one's code. */
-static int post_each(cli *c, const char *before, const char *action, const char *done)
+/* One request for each argument; goes on after a failure and returns the first one's code. */
+static int send_each(cli *c, const char *method, const char *before, const char *action, const char *done)
 {
     int first = 0;
     for (int i = 0; i < c->args_count; i++) {
@@ -248,8 +248,8 @@ static int post_each(cli *c, const char *before, const char *action, const char 
         static const field fields[] = {{"id", FIELD_TEXT, 0, 0, 0, NULL}, {0}};
         begin(&r, before);
         remote_escape(&r.path, c->args[i]);
-        buf_fmt(&r.path, "/%s", action);
-        pawl_status status = ask(c, &r, "POST", &err);
+        buf_str(&r.path, action);
+        pawl_status status = ask(c, &r, method, &err);
         if (!status) status = fields_pick(fields, r.object, r.arena, &id, &err);
         int code = status ? cli_fail(c, &err) : 0;
         if (!status && c->json) print_answer(&r);
@@ -260,7 +260,20 @@ static int post_each(cli *c, const char *before, const char *action, const char 
     return first;
 }
 
+static int post_each(cli *c, const char *before, const char *action, const char *done)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/%s", action);
+    return send_each(c, "POST", before, path, done);
+}
+
 int remote_act(cli *c, const char *action, const char *done) { return post_each(c, "/v1/tasks/", action, done); }
+int remote_batch(cli *c, const char *action, const char *done) { return post_each(c, "/v1/batches/", action, done); }
+
+int remote_schedule(cli *c, const char *action, const char *done)
+{
+    return action ? post_each(c, "/v1/schedules/", action, done) : send_each(c, "DELETE", "/v1/schedules/", "", done);
+}
 
 /* ---- handing over --------------------------------------------------------------------------------------------------------------- */
 
@@ -396,4 +409,20 @@ pawl_status remote_view(const cli *c, top_view *v, pawl_error *err)
     r.arena = NULL;
     end(&r);
     return status;
+}
+
+int remote_stats(cli *c, int64_t window_us, int (*show)(const cli *c, const pawl_stats *stats))
+{
+    remote r;
+    pawl_error err;
+    pawl_stats stats = {0};
+    int code;
+    begin(&r, "/v1/stats");
+    if (window_us) buf_fmt(&r.path, "?window=%llds", (long long)(window_us / PAWL_SECOND));
+    pawl_status status = ask(c, &r, "GET", &err);
+    if (!status) status = fields_pick(stats_fields, r.object, r.arena, &stats, &err);
+    if (status) code = cli_fail(c, &err);
+    else code = c->json ? print_answer(&r) : show(c, &stats);
+    end(&r);
+    return code;
 }

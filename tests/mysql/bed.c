@@ -138,7 +138,7 @@ void my_bed_empty(const char *database)
             "DELETE FROM pawl_bound; DELETE FROM pawl_spot; DELETE FROM pawl_place; DELETE FROM pawl_blocked; DELETE FROM pawl_shared;"
             "DELETE FROM pawl_turn; DELETE FROM pawl_schedule; DELETE FROM pawl_schedule_body; DELETE FROM pawl_occurrence;"
             "DELETE FROM pawl_edge; DELETE FROM pawl_wait; DELETE FROM pawl_batch; DELETE FROM pawl_member; DELETE FROM pawl_unsettled;"
-            "DELETE FROM pawl_kept;"
+            "DELETE FROM pawl_kept; DELETE FROM pawl_feed; UPDATE pawl_feed_head SET last = 0, broken = 0, until_us = 0;"
             "UPDATE pawl_meta SET value = 0 WHERE name = 'limits_version'; DELETE FROM pawl_meta WHERE name IN ('audit_cut_us', 'schedules', 'families');"
             "UPDATE pawl_gate SET mode = 0, at_us = 0, move = NULL, peer = NULL, who = NULL, position = NULL;"
             "UPDATE pawl_drawn SET last = 0; UPDATE pawl_number SET node = 0, floor_ms = 0, ceiling_ms = 0 WHERE ceiling_ms > 0 OR node > 0");

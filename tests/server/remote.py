@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 
@@ -42,6 +43,18 @@ def main():
             checks.equal("cancel", remote("tasks", "cancel", id), f"{id}  cancelled")
             checks.that("twice", id in remote("tasks", "cancel", id, code=4))
             checks.that("retry", re.fullmatch(rf"{id}  retried as \w{{13}}", remote("tasks", "retry", id)))
+            local("schedules", "add", "daily", "--type", "d", "--every", "1d")
+            for action, done in (("disable", "disabled"), ("enable", "enabled"), ("rm", "removed")):
+                checks.equal(f"schedules {action}", remote("schedules", action, "daily"), f"daily  {done}")
+            remote("schedules", "rm", "daily", code=3)
+            local("batches", "open", "b/1")
+            checks.equal("batches close", remote("batches", "close", "b/1"), "b/1  closed")
+            checks.equal("stats", *(re.sub(r"[\d.,]+\w*", "", side("stats")) for side in (remote, local)))
+            told = subprocess.Popen([served.PAWL, "events", "-f", "-n", "1", "--server", url], cwd=folder, stdout=subprocess.PIPE, text=True, env={**os.environ, "PAWL_TOKEN": token})
+            served.until("it listens", lambda: b"pawl_http_event_streams 1\n" in server.request("GET", "/p/metrics", None, {"Authorization": f"Bearer {token}"}).body)
+            made = remote("enqueue", "--type", "told")
+            checks.that("events", made in told.communicate(timeout=60)[0])
+            checks.that("top", "default" in remote("top"))
             remote("tasks", "show", "0000000000001", code=3)
             checks.that("not allowed", "operate" in remote("queues", "pause", "x", code=6, secret=reader))
             remote("tasks", "list", code=6, secret="wrong")

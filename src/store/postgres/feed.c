@@ -12,7 +12,7 @@ pawl_status pg_feed(pawl_store *store, pawl_feed *call, pawl_error *err)
     pg_param_text(p, call->facts);
     pg_param_int4(p, call->count);
     pg_param_int8(p, PAWL_FEED_KEPT);
-    PGresult *r = pg_conn_call(c, SQL_feed, CALL_WRITES);
+    PGresult *r = pg_conn_call(c, SQL_feed, CALL_WRITES | CALL_BINARY);
     pawl_status status = r ? PAWL_OK : pg_conn_fail(c, "tell what happened in", err);
     if (r) {
         call->last = wire64(r, 0, 0);
@@ -29,7 +29,10 @@ pawl_status pg_feed(pawl_store *store, pawl_feed *call, pawl_error *err)
 void pg_feed_read(reading *r, pawl_query *query)
 {
     if (query->limit <= 0 && !pg_watch_feed(r->s)) return; /* nobody does, or it would have been heard */
+    const pawl_clock *test = postgres_test_clock ? postgres_test_clock(&r->s->clock) : NULL;
     pg_params_begin(&r->c->params);
+    if (test) pg_param_int8(&r->c->params, test->wall_us(test->ctx));
+    else pg_param_null(&r->c->params);
     PGresult *answer = pg_ask(r, SQL_feed_head);
     if (!answer) return;
     query->feed = (pawl_feed){.last = wire64(answer, 0, 0), .broken = wire64(answer, 0, 1), .left_us = wire64(answer, 0, 2)};

@@ -72,7 +72,7 @@ BEGIN
     IF v_lease_us IS NOT NULL THEN
         WITH d AS (DELETE FROM pawl_lane WHERE node = p_node AND lane < -1000 RETURNING leases) SELECT sum(leases) INTO v_ended FROM d;
         v_did := pawl_beat(p_node, -2, coalesce(v_ended, 0), v_boot + v_lease_us, p_wall - now_us);
-        v_did := pawl_tell(p_node, p_told);
+        v_did := pawl_node_told(p_node, p_told);
     END IF;
     held := (SELECT coalesce(sum(leases), 0) FROM pawl_lanes_of(p_node));
     news := pawl_news(now_us, v_boot, p_node, true);

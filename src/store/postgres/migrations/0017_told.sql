@@ -5,7 +5,7 @@ CREATE TABLE pawl_told (
 );
 
 -- NULL: as before; empty: nothing any more.
-CREATE FUNCTION pawl_tell(p_node int4, p_told bytea) RETURNS bool LANGUAGE plpgsql AS $$
+CREATE FUNCTION pawl_node_told(p_node int4, p_told bytea) RETURNS bool LANGUAGE plpgsql AS $$
 BEGIN
     IF length(p_told) > 0 THEN
         INSERT INTO pawl_told (node, told) VALUES (p_node, p_told) ON CONFLICT (node) DO UPDATE SET told = excluded.told;
