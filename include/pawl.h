@@ -1392,8 +1392,8 @@ typedef struct pawl_puller {
     void *ctx;
 } pawl_puller;
 
-/* So many more runs may be out at a time (negative: fewer, which ends none). There are 0 at first. `nobody`: and nobody will ask for some
- * time, so what this node holds ready goes back. */
+/* So many more runs may be out at a time (negative: fewer, which ends none). There are 0 at first. `nobody`: and nobody will ask
+ * until the next call, so what this node holds ready, or gets back, returns to the store. */
 PAWL_API pawl_status pawl_add_workers(pawl *p, const char *queue, int count, bool nobody, pawl_error *err);
 
 /* Gives a run back that nobody was told of: it is offered again, under the same fence. */

@@ -112,6 +112,7 @@ void core_workers(core *c, core_time now, int queue_at, int workers, bool nobody
     queue *q = &c->queues[queue_at];
     c->now = now;
     q->workers = workers;
+    q->nobody = nobody;
     if (nobody) {
         q->prefetch = 0;
         run_release_queue(c, q);

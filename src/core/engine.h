@@ -78,6 +78,7 @@ typedef struct queue {
     bool takes_turns;
     bool fair;   /* its tenants do, by the store's last word: nothing is claimed ahead */
     bool pulled; /* see core_queue_config */
+    bool nobody; /* will ask for some time: nothing is kept ready */
     void *owner;
 } queue;
 

@@ -94,7 +94,7 @@ void run_adopt(core *c, core_task *t, int queue_at, const throttle_told *told)
     c->change_seq++;
     ready_insert(queue_of(c, t), t);
     if (c->held == 1) lease_plan(c);
-    if (c->mode != MODE_STARTED || (queue_of(c, t)->paused && !CANARY(PAUSE_RACED))) {
+    if (c->mode != MODE_STARTED || queue_of(c, t)->nobody || (queue_of(c, t)->paused && !CANARY(PAUSE_RACED))) {
         ready_remove(c, t);
         release(c, t, -1);
         return;
@@ -587,7 +587,7 @@ void core_recalled(core *c, core_time now, core_task *t)
     run_ready_again(c, t);
     if (!t->lost && cause == PAWL_STOP_CANCELLED) {
         run_cancel(c, t);
-    } else if (t->lost || c->mode != MODE_STARTED || queue_of(c, t)->paused) {
+    } else if (t->lost || c->mode != MODE_STARTED || queue_of(c, t)->paused || queue_of(c, t)->nobody) {
         ready_remove(c, t);
         release(c, t, -1);
     }

@@ -383,7 +383,7 @@ void pool_workers(runtime *rt, core_time now, pool *p)
 {
     atomic_store(&p->workers_told, false);
     int workers = atomic_load(&p->pullers);
-    core_workers(rt->core, now, (int)(p - rt->pools), workers > 0 ? workers : 0, atomic_exchange(&p->nobody, false));
+    core_workers(rt->core, now, (int)(p - rt->pools), workers > 0 ? workers : 0, atomic_load(&p->nobody));
 }
 
 /* ---- birth and death ----------------------------------------------------------------------------------------------------- */

@@ -122,6 +122,10 @@ void claim_take(void *ctx, pawl_run *const *runs, size_t count)
         at++;
         if (to->claim->got_count == to->claim->want || to->claim->bytes >= CLAIM_BYTES || at == count) claim_end(to->claim, &a);
     }
+    if (at < count) {
+        g->ready = true; /* the ticker sees to it, if nobody asks */
+        crew_plan(w, crew_now() + PAWL_SECOND);
+    }
     pthread_mutex_unlock(&w->lock);
     for (; at < count; at++) pawl_run_return(runs[at], NULL);
     after_do(w, &a);
