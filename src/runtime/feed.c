@@ -45,10 +45,10 @@ static void write_fact(json_writer *w, const pawl_event *e)
 }
 
 /* A string, cut to fit. */
-static void read_text(json value, char *out, size_t size)
+static void read_text(const pawl_allocator *a, json value, char *out, size_t size)
 {
     buf text;
-    buf_init(&text, alloc_default(), 4096);
+    buf_init(&text, a, 4096);
     *out = '\0';
     if (json_string(value, &text)) {
         size_t n = utf8_cut(buf_text(&text), text.len < size ? text.len : size - 1);
@@ -58,17 +58,17 @@ static void read_text(json value, char *out, size_t size)
     buf_done(&text);
 }
 
-static pawl_event_kind read_kind(json value)
+static pawl_event_kind read_kind(const pawl_allocator *a, json value)
 {
     char name[32];
-    read_text(value, name, sizeof name);
+    read_text(a, value, name, sizeof name);
     for (int i = 1; i < PAWL_EVENT_COUNT; i++) {
         if (strcmp(name, pawl_event_name((pawl_event_kind)i)) == 0) return (pawl_event_kind)i;
     }
     return PAWL_EVENT_NONE;
 }
 
-static bool read_fact(json array, pawl_event *e)
+static bool read_fact(const pawl_allocator *a, json array, pawl_event *e)
 {
     json key, v[10];
     int count = 0;
@@ -76,9 +76,9 @@ static bool read_fact(json array, pawl_event *e)
     char id[PAWL_ID_TEXT + 1];
     for (size_t at = 0; count < 10 && json_each(array, &at, &key, &v[count]);) count++;
     if (array.kind != JSON_ARRAY || count < 10) return false;
-    *e = (pawl_event){.kind = read_kind(v[0])};
+    *e = (pawl_event){.kind = read_kind(a, v[0])};
     json_int(v[1], &e->at_us);
-    read_text(v[2], id, sizeof id);
+    read_text(a, v[2], id, sizeof id);
     pawl_id_parse(id, &e->id);
     json_int(v[3], &attempt);
     json_int(v[4], &e->fence);
@@ -86,9 +86,9 @@ static bool read_fact(json array, pawl_event *e)
     json_int(v[6], &lost);
     e->attempt = (int)attempt;
     e->lost = (uint64_t)lost;
-    read_text(v[7], e->type, sizeof e->type);
-    read_text(v[8], e->queue, sizeof e->queue);
-    read_text(v[9], e->text, sizeof e->text);
+    read_text(a, v[7], e->type, sizeof e->type);
+    read_text(a, v[8], e->queue, sizeof e->queue);
+    read_text(a, v[9], e->text, sizeof e->text);
     return e->kind != PAWL_EVENT_NONE;
 }
 
@@ -258,7 +258,7 @@ static pawl_status listen(runtime *rt, int64_t *last, pawl_error *err)
     return PAWL_OK;
 }
 
-static size_t read_row(const pawl_feed_row *row, int64_t after, pawl_fact *to, size_t room)
+static size_t read_row(const pawl_allocator *a, const pawl_feed_row *row, int64_t after, pawl_fact *to, size_t room)
 {
     pawl_bytes text = pawl_str(row->facts);
     json key, item, object = json_valid(text, NULL, NULL) ? json_parse(text) : (json){0};
@@ -267,9 +267,9 @@ static size_t read_row(const pawl_feed_row *row, int64_t after, pawl_fact *to, s
     size_t count = 0;
     if (facts.kind != JSON_ARRAY) return 0;
     for (size_t at = 0; count < room && json_each(facts, &at, &key, &item);) {
-        if (++number <= after || !read_fact(item, &to[count].event)) continue;
+        if (++number <= after || !read_fact(a, item, &to[count].event)) continue;
         to[count].number = number;
-        read_text(json_member(object, "node"), to[count].node, sizeof to->node);
+        read_text(a, json_member(object, "node"), to[count].node, sizeof to->node);
         count++;
     }
     return count;
@@ -287,7 +287,7 @@ static pawl_status read_facts(runtime *rt, int64_t after, int most, answer **len
     if (!facts) return err_set(err, PAWL_NO_MEMORY, "%s", pawl_status_text(PAWL_NO_MEMORY));
     int i = 0;
     for (; i < query.feed_rows_count && out->count < (size_t)most; i++) {
-        out->count += read_row(&query.feed_rows[i], after, facts + out->count, (size_t)most - out->count);
+        out->count += read_row(&rt->allocator, &query.feed_rows[i], after, facts + out->count, (size_t)most - out->count);
         out->next = query.feed_rows[i].last;
     }
     if (out->count == (size_t)most) out->next = facts[out->count - 1].number;
