@@ -68,7 +68,7 @@ typedef struct bench {
     const char *mode;
     bool forgetful; /* the store keeps little history: what has finished is known from the engine's counts */
     bool runs;      /* the mode runs tasks, not only stores them */
-    int64_t tasks, rate, history, scheduled, backlog, rate_keys, throttled;
+    int64_t tasks, rate, history, scheduled, backlog, rate_keys, throttled, tenant_flood;
     int64_t in_flight; /* most tasks dispatched and not finished */
     int producers, batch, workers, nodes;
     size_t payload;
@@ -113,6 +113,7 @@ typedef struct bench_filling {
     const char *what;
     int64_t count, delay_us; /* 0: due at once */
     int priority;
+    const char *tenant;     /* may be NULL */
     const char *rate_key;   /* not NULL: they are of the measured type, and none of them counts */
     bench_samples *samples; /* may be NULL */
 } bench_filling;

@@ -125,6 +125,7 @@ static void prepare(bench *b, basket *k, int64_t from, int count)
         set_number(k, b, i, from + i);
         planned[from + i] = now_ns;
         if (b->forgetful) k->tasks[i].type = (from + i) % BENCH_SAMPLE == 0 ? BENCH_TIMED : BENCH_TYPE;
+        if (b->tenant_flood) k->tasks[i].tenant = "measured";
         if (b->rate_keys) k->tasks[i].rate_key = rate_key(k, b, i, from + i);
         k->tasks[i].delay_us = b->future_us ? b->future_us + (from + i) % PAWL_DAY : 0;
     }
@@ -225,6 +226,7 @@ pawl_status bench_fill(bench *b, const bench_filling *f, pawl_error *err)
             k.tasks[i].type = f->rate_key ? BENCH_TYPE : BENCH_FILLER;
             k.tasks[i].rate_key = pawl_str(f->rate_key);
             if (f->rate_key) set_number(&k, b, i, b->tasks);
+            k.tasks[i].tenant = f->tenant;
             k.tasks[i].priority = f->priority;
             k.tasks[i].delay_us = f->delay_us ? f->delay_us + done + i : 0;
         }

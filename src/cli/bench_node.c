@@ -174,9 +174,10 @@ pawl_status bench_open(bench *b, pawl_error *err)
     for (size_t i = 0; i < sizeof unused / sizeof *unused && !status; i++) {
         status = pawl_queue(b->p, &(pawl_queue_options){.name = unused[i], .workers = -1}, err);
     }
-    int64_t all = b->tasks + b->history + b->scheduled + b->backlog + b->throttled;
+    int64_t all = b->tasks + b->history + b->scheduled + b->backlog + b->throttled + b->tenant_flood;
     int waiting = 2 * b->producers * b->batch; /* what one round of producers brings is held ready while the next is on its way */
-    pawl_queue_options queue = {.name = BENCH_QUEUE, .workers = b->workers, .capacity = waiting > CAPACITY ? waiting : 0};
+    pawl_queue_options queue = {
+        .name = BENCH_QUEUE, .workers = b->workers, .capacity = waiting > CAPACITY ? waiting : 0, .fair = b->tenant_flood > 0};
     if (b->forgetful) queue.depth_limit = b->in_flight < all ? b->in_flight + b->scheduled + b->backlog : all;
     if (!status) status = pawl_queue(b->p, &queue, err);
     pawl_handler task = {.type = BENCH_TYPE, .queue = BENCH_QUEUE, .run = run_task, .on_succeeded = task_done, .ctx = b},

@@ -31,7 +31,7 @@ const char help_bench[] =
 
 static struct {
     int64_t tasks, producers, batch, workers, payload, rate, nodes, in_flight, history, scheduled, urgency, backlog, rate_keys,
-        throttled;
+        throttled, tenant_flood;
     const char *mode, *audit;
     bool apart, in_flood;
 } o;
@@ -67,6 +67,9 @@ const opt bench_opts[] = {
     OPTION(OPT_INT, "throttled", &o.throttled, "N",
            "store so many due tasks of a rate key that lets one start a day beforehand, and wait until they are out of the way",
            .max = 1000000000, .fallback = "0"),
+    OPTION(OPT_INT, "tenant-flood", &o.tenant_flood, "N",
+           "let tenants take turns, and store so many due tasks of another tenant beforehand", .max = 1000000000,
+           .fallback = "0"),
     OPTION(OPT_FLAG, "in-flood", &o.in_flood, NULL, "do not wait for what --throttled stored: measure while it is moved away"),
     OPTIONS_END};
 
@@ -114,6 +117,7 @@ static void take_options(bench *b)
     b->backlog = o.backlog;
     b->rate_keys = o.rate_keys;
     b->throttled = o.throttled;
+    b->tenant_flood = o.tenant_flood;
     int64_t flow = 4 * (int64_t)b->producers * b->batch;
     b->in_flight = strcmp(o.mode, "full") != 0 ? INT64_MAX : o.in_flight ? o.in_flight : flow > 4000 ? flow : 4000;
     b->future_us = strcmp(o.mode, "schedule") == 0 ? 30 * PAWL_DAY : 0;
@@ -151,10 +155,12 @@ static pawl_status preload(bench *b, pawl_error *err)
     }
     bench_filling scheduled = {.what = "scheduled", .count = b->scheduled, .delay_us = 60 * PAWL_DAY, .priority = (int)o.urgency};
     bench_filling backlog = {.what = "backlog", .count = b->backlog, .priority = 1000};
+    bench_filling flood = {.what = "flood", .count = b->tenant_flood, .tenant = "flood"};
     bench_filling throttled = {.what = "throttled", .count = b->throttled, .rate_key = THROTTLED};
     if (b->looks) scheduled.samples = &b->looks->scheduled;
     if (!status) status = bench_fill(b, &scheduled, err);
     if (!status) status = bench_fill(b, &backlog, err);
+    if (!status) status = bench_fill(b, &flood, err);
     return status ? status : bench_fill(b, &throttled, err);
 }
 
