@@ -241,9 +241,10 @@ static bool take_arguments(cli *c, int argc, char **argv, int at, pawl_error *er
 static bool knows_server(const command *command)
 {
     static int (*const known[])(cli * c) = {
-        cmd_enqueue,      cmd_tasks_list,    cmd_tasks_show, cmd_tasks_why, cmd_tasks_cancel, cmd_tasks_retry, cmd_queues_list,
-        cmd_queues_pause, cmd_queues_resume, cmd_dead_list,  cmd_work,      cmd_events,       cmd_top, cmd_stats,
-        cmd_schedules_enable, cmd_schedules_disable, cmd_schedules_rm, cmd_batches_close, cmd_batches_cancel};
+        cmd_enqueue,       cmd_tasks_list,   cmd_tasks_show,       cmd_tasks_why,         cmd_tasks_cancel, cmd_tasks_retry,
+        cmd_queues_list,   cmd_queues_pause, cmd_queues_resume,    cmd_dead_list,         cmd_work,         cmd_events,
+        cmd_top,           cmd_stats,        cmd_schedules_enable, cmd_schedules_disable, cmd_schedules_rm, cmd_batches_close,
+        cmd_batches_cancel};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (command->run == known[i]) return true;
     }

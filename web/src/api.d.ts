@@ -380,11 +380,24 @@ export interface Limit {
   left: number;
   next_slot_at: Time | null;
   waiting: number;
+  parked: number;
+  running: number;
+  parked_slot_at: Time | null;
+  node: string | null;
+}
+
+export interface LimitTotals {
+  parked: number;
+  running: number;
+  deferrals: number;
+  rejected: number;
+  opened: number;
 }
 
 export interface Limits {
   limits: Limit[];
   next: string | null;
+  totals: LimitTotals;
 }
 
 export interface Place {
@@ -482,6 +495,7 @@ export interface Stats {
   pending: number;
   leased: number;
   dead: number;
+  throttled: number;
   window_us: number;
   dispatched: number;
   succeeded: number;
