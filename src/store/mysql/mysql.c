@@ -132,11 +132,7 @@ static int compare_ids(const void *a, const void *b)
 int my_sort_ids(pawl_id *ids, int count)
 {
     int kept = 0;
-<<<<<<< HEAD
     if (count > 1) qsort(ids, (size_t)count, sizeof *ids, compare_ids);
-=======
-    if (count > 0) qsort(ids, (size_t)count, sizeof *ids, compare_ids);
->>>>>>> move6
     for (int i = 0; i < count; i++)
         if (kept == 0 || ids[kept - 1] != ids[i]) ids[kept++] = ids[i];
     return kept;
