@@ -199,8 +199,9 @@ static pawl_status run(exporter *x, pawl_error *err)
     if (!status) status = gate_look(x->store, x->arena, &gate, err);
     if (!status) status = write_head(x, &gate, err);
     if (!status) status = write_limits(x, err);
-    const pawl_store_type *type = x->store ? x->store->type : NULL;
-    if (!status) status = write_part(x, PAWL_PART_BOUNDS, type->places, err);
+    if (status) return status;
+    const pawl_store_type *type = x->store->type;
+    status = write_part(x, PAWL_PART_BOUNDS, type->places, err);
     if (!status) status = write_part(x, PAWL_PART_BATCHES, type->families, err);
     if (!status) status = write_part(x, PAWL_PART_KEPT, type->families, err);
     if (!status) status = write_tasks(x, err);

@@ -74,7 +74,7 @@ exits "a limit" 0 pawl limits set sync 1/10m
 for _ in 1 2; do pawl enqueue --type sync --rate-key ann >/dev/null; done
 exits "one may run" 0 pawl work --type sync --once -- cat
 is "and does" "$(pawl tasks list --type sync --state succeeded | grep -c ' sync')" 1
-like "the other one waits" "$(pawl limits list)" "sync +ann +1 per 10m +0 +1 +in [0-9]"
+like "the other one waits" "$(pawl limits list)" "sync +ann +1 per 10m +0 +1 +0 +0 +in [0-9]"
 id=$(pawl tasks list --type sync --state pending | grep -oE '\b[0-9A-Z]{13}\b')
 like "why says until when" "$(pawl tasks why "$id")" "rate key"
 exits "its key is paused" 0 pawl limits pause sync --key ann

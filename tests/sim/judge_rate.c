@@ -193,6 +193,9 @@ void judge_right_drop(judge *j, mtask *t)
         j->sim->stats[STAT_SLOTS_LOST]++;
         t->lost_us = t->right.slot_us;
         t->lost_gate = t->right.gate;
+    } else if (t->right.any) { /* and may have had one, wherever */
+        t->lost_us = INT64_MAX;
+        t->lost_gate = t->right.gate;
     }
     t->right = (right_to_start){.kind = RIGHT_NONE};
 }
