@@ -10,7 +10,7 @@
 #       a libFuzzer target: fuzzed for PAWL_FUZZ_SECONDS in the preset fuzz; elsewhere its corpus is replayed, as a quick test
 #
 #   pawl_waits(n ...)
-#       these tests mostly wait, for a lease to end or a server to start: up to three of them run beside what keeps processors busy
+#       these tests mostly wait, for a lease to end or a server to start: up to four of them run beside what keeps processors busy
 #
 # Labels: quick (in `make quick` and `make check`), check (in `make check`; the default), soak (in `make soak` only),
 # no-asan and no-tsan (left out of that run). Every test finds PAWL_BIN, PAWL_SOURCE_DIR, PAWL_BUILD_DIR in its environment.
@@ -59,7 +59,7 @@ function(pawl_waits)
         get_property(count GLOBAL PROPERTY pawl_waits_count)
         math(EXPR count "0${count} + 1")
         set_property(GLOBAL PROPERTY pawl_waits_count ${count})
-        math(EXPR lane "${count} % 3")
+        math(EXPR lane "${count} % 4")
         set_property(TEST ${name} APPEND PROPERTY RESOURCE_LOCK waits_${lane})
         set_tests_properties(${name} PROPERTIES PROCESSORS 1 COST 1000)
     endforeach()

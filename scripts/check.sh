@@ -11,7 +11,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 jobs=${JOBS:-$(nproc 2>/dev/null || echo 2)}
-slots=$((2 * jobs + 3)) # most tests take two, those that only wait take one (pawl_waits in cmake/tests.cmake)
+slots=$((2 * jobs + 4)) # most tests take two, those that only wait take one (pawl_waits in cmake/tests.cmake)
 passed=0
 failed=0
 
