@@ -494,7 +494,8 @@ typedef struct news_feed {
     pthread_mutex_t lock;
     pthread_cond_t cond;
     pthread_t thread;
-    bool threaded, stop;
+    _Atomic bool threaded; /* written when the loop's thread runs already */
+    bool stop;
     bool poked;                /* somebody may listen: look */
     bool urgent;               /* at once */
     bool telling;              /* events are being told */

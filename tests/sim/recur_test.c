@@ -363,8 +363,17 @@ static void boot(sim_node *n)
     pump(n);
 }
 
+/* What a claim has brought, and the core never saw. */
+static void drop_claimed(const core_call *call)
+{
+    if (call->kind != CORE_CLAIM || call->status != PAWL_OK) return;
+    for (int i = 0; i < call->u.claim.tasks_count; i++) pawl_body_free(call->u.claim.allocator, call->u.claim.tasks[i].body);
+}
+
 static void crash(sim_node *n)
 {
+    for (int i = 0; i < n->calls_count; i++)
+        if (n->calls[i].made) drop_claimed(n->calls[i].call);
     core_free(n->core);
     store_close(n->store);
     n->core = NULL;
