@@ -2,7 +2,7 @@
 # Looks for bugs in src/ without running it: clang-tidy (settings: .clang-tidy) and cppcheck (.cppcheck).
 #
 #   scripts/lint.sh           all files, two or more at a time; a file that was clean and did not change is not looked at again
-#   scripts/lint.sh --deep    clang's analyzer follows six times as many paths; some minutes
+#   scripts/lint.sh --deep    clang's analyzer follows many times as many paths; some minutes
 #   scripts/lint.sh FILE...   these files
 #
 # What is known to be clean is remembered in the folder lint of the build (PAWL_BUILD_DIR, else build), by the contents of the file,
@@ -23,7 +23,7 @@ if [ "${1:-}" = one ]; then
     exit 0
 fi
 
-nodes=40000
+nodes=12000
 files=()
 for argument in "$@"; do
     case $argument in
