@@ -301,7 +301,7 @@ def main():
         shutil.rmtree(folder)
     print(page)
     if args.out:
-        head = "# Figures\n\nMade by `make bench`: all in one run on one machine; the ratios are what carries over.\n\n"
+        head = "# Figures\n\nMade by `make bench` and its parts: each table in one run on one machine; the ratios are what carries over.\n\n"
         args.out.write_text(head + page)
         print(f"written to {args.out}", file=sys.stderr)
 

@@ -332,10 +332,10 @@ def lockstep():
             one.close()
 
 
-def killed():
-    """What was acknowledged is there after SIGKILL, and streams go on behind what they had."""
-    folder = tempfile.mkdtemp(prefix="pawl-server-")
-    acked, server = [], served.Server(folder=folder).start()
+def killed(checks, make):
+    """What was acknowledged is there after SIGKILL, and streams go on behind what they had. make: a server that is not started, always
+    on the same store."""
+    acked, server = [], make().start()
 
     def send():
         connection = http.client.HTTPConnection(*server.address, timeout=30 * served.FACTOR)
@@ -358,9 +358,7 @@ def killed():
     for thread in threads:
         thread.join()
     server.clean()
-    server = served.Server(folder=folder)
-    server.own_folder = True
-    with server:
+    with make() as server:
         stored, cursor = set(), ""
         while cursor is not None:
             page = server.get(f"/v1/tasks?limit=1000&type=kept{cursor and '&cursor=' + cursor}").json
@@ -390,8 +388,10 @@ def vanish(server):
 
 
 def main():
-    for part in (settings, failing_starts, sockets, systemd, tls, signals, events, of_others, bad_company, lockstep, killed):
+    for part in (settings, failing_starts, sockets, systemd, tls, signals, events, of_others, bad_company, lockstep):
         part()
+    with tempfile.TemporaryDirectory(prefix="pawl-server-") as folder:
+        killed(checks, lambda: served.Server(folder=folder))
     return checks.end()
 
 

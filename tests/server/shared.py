@@ -3,18 +3,15 @@
 
     shared.py postgres|mysql"""
 
-import json
-import http.client
 import os
 import subprocess
 import sys
-import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "process"))
 
 import servers  # noqa: E402
 import served  # noqa: E402
-from life import Events  # noqa: E402
+from life import Events, killed  # noqa: E402
 
 checks = served.Checks()
 
@@ -59,48 +56,12 @@ def events(server, url):
         worker.wait()
 
 
-def killed(url):
-    acked, server = [], start(url).start()
-
-    def send():
-        connection = http.client.HTTPConnection(*server.address, timeout=30 * served.FACTOR)
-        try:
-            while True:
-                connection.request("POST", "/v1/tasks", '{"type":"kept"}', {"Content-Type": "application/json"})
-                answer = connection.getresponse()
-                if answer.status == 201:
-                    acked.append(json.loads(answer.read())["id"])
-        except (OSError, http.client.HTTPException, ValueError):
-            pass
-
-    stream = Events(server)
-    threads = [threading.Thread(target=send) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    last = [stream.next() for _ in range(50)][-1]
-    served.until("some are acknowledged", lambda: len(acked) > 200)
-    server.process.kill()
-    for thread in threads:
-        thread.join()
-    server.clean()
-    with start(url) as server:
-        stored, cursor = set(), ""
-        while cursor is not None:
-            page = server.get(f"/v1/tasks?limit=1000&type=kept{cursor and '&cursor=' + cursor}").json
-            stored |= {task["id"] for task in page["tasks"]}
-            cursor = page["next"]
-        checks.equal("nothing acknowledged is lost", set(acked) - stored, set())
-        again = Events(server, Last_Event_ID=last["id"])
-        checks.equal("the stream goes on", int(again.next()["id"].split("-")[1]), int(last["id"].split("-")[1]) + 1)
-        again.close()
-
-
 def main():
     with servers.server(sys.argv[1]) as database:
         with start(database.url()) as server:
             routes(server)
             events(server, database.url())
-        killed(database.url())
+        killed(checks, lambda: start(database.url()))
     return checks.end()
 
 
