@@ -68,8 +68,7 @@ is "says so" "$out" "no schedules match"
 
 # What others wrote and nobody understands is put off, and stops nothing.
 sqlite3 -cmd '.timeout 10000' "$dir/pawl.db" "UPDATE pawl_schedule_body SET spec = '{\"type\":'; UPDATE pawl_schedule SET look_us = 1"
-pawl work --queue recurring -- true 2>/dev/null >/dev/null &
-workers+=($!)
+work --queue recurring -- true
 invalid() { [ "$(show report 'd["status"]')" = invalid ]; }
 check "a node looks at it" until_true invalid
 is "off, with its reason" "$(show report '(d["status"], "not JSON" in d["reason"])')" "('invalid', True)"
