@@ -5,9 +5,11 @@
 pawl enqueue --type before >/dev/null
 exits "nobody listened" 0 pawl events
 is "so nothing was told" "$out" ""
+heard_until() { sqlite3 -cmd '.timeout 10000' pawl.db "SELECT until_us FROM pawl_feed_head"; }
+asked=$(heard_until) # to ask is to listen for a while
 pawl events -f -n 1 --json >told 2>&1 &
 teller=$!
-until [ "$(sqlite3 -cmd '.timeout 10000' pawl.db "SELECT until_us > 0 FROM pawl_feed_head" 2>/dev/null)" = 1 ]; do :; done
+until_true eval '[ "$(heard_until)" != "$asked" ]'
 first=$(pawl enqueue --type mail)
 wait "$teller"
 is "what other processes do is told" "$(json "$(cat told)" 'd["event"], d["id"]')" "('dispatched', '$first')"

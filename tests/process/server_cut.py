@@ -134,7 +134,7 @@ def network(scene, ways, cut):
 
 def answers(scene):
     """What the node says is heard, so its outcome counts, although it learns of that late."""
-    node = scene.start("deaf", True, hold=1)
+    node = scene.start("deaf", True, hold=1, lease_ms=4 * LEASE_MS)
     task = dispatch(node, "hold")
     node.expect(e="start", id=task["id"])
     heir = scene.start("heir", False)
