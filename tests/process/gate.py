@@ -63,6 +63,7 @@ class PostgresLink(Link):
     def __init__(self, gate, client):
         self.sql = {}  # name of a statement -> its text
         self.begun = False  # the first message of a client has no type
+        self.answering = False  # an answer that has begun to pass passes whole: its client may act on what it has of it
         super().__init__(gate, client)
 
     def size(self, data, pass_on):
@@ -82,7 +83,10 @@ class PostgresLink(Link):
         self.server.sendall(message)
 
     def to_client(self, message):
-        self.gate.wait_open("to_client", self)
+        if not self.answering:
+            self.gate.wait_open("to_client", self)
+        if message[:1] != b"A":  # news may come between answers
+            self.answering = message[:1] != b"Z"
         if not self.losing:
             self.client.sendall(message)
         elif message[:1] == b"Z":  # the server is done: what it did is committed
