@@ -96,17 +96,23 @@ int64_t bed_int(PGconn *pg, const char *fmt, ...)
     return n;
 }
 
+/* On a connection that stays, by a function of its own, so that nothing is planned twice. */
 void bed_empty(const char *schema)
 {
-    PGconn *pg = bed_connect(NULL);
-    if (bed_int(pg, "SELECT count(*) FROM pg_class WHERE oid = to_regclass('\"%s\".pawl_oplog')", schema)) {
+    static PGconn *pg;
+    static char known[64];
+    if (!pg) pg = bed_connect(NULL);
+    if (strcmp(known, schema) != 0) {
+        if (!bed_int(pg, "SELECT count(*) FROM pg_class WHERE oid = to_regclass('\"%s\".pawl_oplog')", schema)) return;
+        snprintf(known, sizeof known, "%s", schema);
         bed_exec(pg, "SET search_path = \"%s\"", schema);
         bed_exec(
             pg,
+            "CREATE OR REPLACE FUNCTION pg_temp.pawl_empty() RETURNS void LANGUAGE plpgsql AS $$ BEGIN "
             "DELETE FROM pawl_body; DELETE FROM pawl_live; DELETE FROM pawl_leased; DELETE FROM pawl_done; DELETE FROM pawl_failed;"
             "DELETE FROM pawl_attempt; DELETE FROM pawl_runlog; DELETE FROM pawl_audit; DELETE FROM pawl_key; DELETE FROM pawl_queue;"
             "DELETE FROM pawl_count; DELETE FROM pawl_born; DELETE FROM pawl_rollup; DELETE FROM pawl_node; DELETE FROM pawl_lane;"
-            "DELETE FROM pawl_oplog; DELETE FROM pawl_meta WHERE key = 'audit_cut_us'; SELECT setval('pawl_drawn', 1);"
+            "DELETE FROM pawl_oplog; DELETE FROM pawl_meta WHERE key = 'audit_cut_us'; PERFORM setval('pawl_drawn', 1);"
             "UPDATE pawl_number SET node = 0, floor_ms = 0, ceiling_ms = 0 WHERE ceiling_ms > 0 OR node > 0;"
             "DELETE FROM pawl_limit; DELETE FROM pawl_budget; DELETE FROM pawl_slotted; DELETE FROM pawl_feed;"
             "UPDATE pawl_feed_head SET last = 0, broken = 0, until_us = 0;"
@@ -115,9 +121,9 @@ void bed_empty(const char *schema)
             "DELETE FROM pawl_schedule; DELETE FROM pawl_schedule_state; DELETE FROM pawl_occurrence; DELETE FROM pawl_ended;"
             "DELETE FROM pawl_edge; DELETE FROM pawl_wait; DELETE FROM pawl_batch; DELETE FROM pawl_batch_part; DELETE FROM pawl_member;"
             "DELETE FROM pawl_unsettled; DELETE FROM pawl_kept; UPDATE pawl_gate SET schedules = 0, families = 0;"
-            "UPDATE pawl_gate SET mode = 0, move = NULL, peer = NULL, who = NULL, position = NULL, limits = 0");
+            "UPDATE pawl_gate SET mode = 0, move = NULL, peer = NULL, who = NULL, position = NULL, limits = 0; END $$");
     }
-    PQfinish(pg);
+    bed_exec(pg, "SELECT pg_temp.pawl_empty()");
 }
 
 void bed_drop(const char *schema)
