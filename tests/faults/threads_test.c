@@ -152,7 +152,7 @@ static void await_everything(void)
     }
 }
 
-static void play_round(long one_in)
+static long play_round(long one_in)
 {
     pthread_t threads[PRODUCERS];
     assert_true(world_new(&here, store, &book));
@@ -168,14 +168,16 @@ static void play_round(long one_in)
     world_free(&here);
     if (here.problem[0]) fail_msg("one in %ld: %s", one_in, here.problem);
     print_message("one in %ld: %ld failures\n", one_in, failures);
-    assert_true(failures > 0);
+    return failures;
 }
 
 static void failures_from_everywhere(void **state)
 {
     (void)state;
     static const long odds[] = {60, 23, 150, 11};
-    for (int i = 0; i < rounds; i++) play_round(odds[i % 4] + i / 4);
+    long failures = 0; /* a round with few calls may have none */
+    for (int i = 0; i < rounds; i++) failures += play_round(odds[i % 4] + i / 4);
+    assert_true(failures > rounds);
 }
 
 static bool use(const char *name)
