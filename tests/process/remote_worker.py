@@ -50,4 +50,7 @@ def work(run):
         raise pawl.Retry("as the dice say")
 
 
-worker.run()
+try:
+    worker.run()
+except pawl.Unavailable:  # the server was away when it began: it is started again, as by any supervisor
+    os.execv(sys.executable, [sys.executable, *sys.argv])
