@@ -135,6 +135,7 @@ typedef struct judge {
     int64_t lined;
     mstarts local[NODES_MAX][GATES];
     int local_life[NODES_MAX];
+    int64_t local_opened[NODES_MAX];
 } judge;
 
 mtask *judge_task(const judge *j, pawl_id id);

@@ -484,15 +484,20 @@ static void check_window(judge *j, mstarts *all, const pawl_rate *r, int era, in
     all->starts[all->count++ % STARTS] = newest;
 }
 
+/* A limiter that finds no memory for a key lets its tasks go, and counts them: what went before says nothing then. */
 static void start_local(sim_node *n, const mtask *t, const item *i)
 {
     judge *j = n->sim->judge;
     pawl_rate r = rate_of(&(mlimit){.rate = n->local[i->type]});
-    if (j->local_life[n->index] != n->life) memset(j->local[n->index], 0, sizeof j->local[n->index]);
+    core_numbers numbers;
+    core_numbers_get(n->core, (core_time){0}, &numbers);
+    bool new_life = j->local_life[n->index] != n->life, opened = numbers.opened != (new_life ? 0 : j->local_opened[n->index]);
+    if (new_life || opened) memset(j->local[n->index], 0, sizeof j->local[n->index]);
     j->local_life[n->index] = n->life;
+    j->local_opened[n->index] = numbers.opened;
     if (r.retries_free && t->failures > 0) return;
     n->sim->stats[STAT_LIMITED_LOCAL]++;
-    check_window(j, &j->local[n->index][i->type * RATE_KEYS + i->rate_key], &r, 0, late_us(&r), t);
+    if (!opened) check_window(j, &j->local[n->index][i->type * RATE_KEYS + i->rate_key], &r, 0, late_us(&r), t);
 }
 
 void judge_right_used(sim_node *n, mtask *t, const core_task *task)
