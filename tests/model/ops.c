@@ -108,28 +108,49 @@ static void add(building *b, int side, pawl_op op, int task)
 
 static bool families(const world *w) { return w->stores[SUBJECT][0]->type->families && w->stores[REFERENCE][0]->type->families; }
 
-/* One of the last tasks or batches; 0: none. */
-static pawl_id some_kin(const world *w, uint32_t r, int side, bool batch)
+/* What the batch that is being built does first about this task: only by that may others of the same batch name it. */
+static const pawl_op *op_of(const building *b, int side, int task)
 {
-    for (int i = w->tasks_count - 1 - (int)(r % 12); i >= 0; i--)
-        if (w->tasks[i].batch == batch && w->tasks[i].id[REFERENCE]) return w->tasks[i].id[side];
-    return 0;
+    const sent *batch = b->batches[side];
+    for (int i = 0; i < batch->count; i++)
+        if (batch->tasks[i] == task) return &batch->ops[i];
+    return NULL;
 }
 
-static void give_family(world *w, const uint32_t r[NUMBERS], int side, pawl_op *op)
+static bool makes(const pawl_op *op)
 {
+    return op->kind == PAWL_OP_INSERT || (op->kind == PAWL_OP_BATCH && op->u.batch->act == PAWL_BATCH_OPEN);
+}
+
+/* One of the last tasks or batches, if there is one. */
+static pawl_kin some_kin(const building *b, uint32_t r, int side, bool batch)
+{
+    const world *w = b->w;
+    for (int i = w->tasks_count - 1 - (int)(r % 12); i >= 0; i--) {
+        if (w->tasks[i].batch != batch || !w->tasks[i].id[REFERENCE]) continue;
+        const pawl_op *op = op_of(b, side, i);
+        if (op && makes(op)) return (pawl_kin){.op = op};
+        if (!op) return (pawl_kin){.id = w->tasks[i].id[side]};
+    }
+    return (pawl_kin){0};
+}
+
+static void give_family(const building *b, const uint32_t r[NUMBERS], int side, pawl_op *op)
+{
+    world *w = b->w;
     bool child = r[5] % 3 == 1, member = r[5] % 5 == 1;
     if (!families(w) || (!child && !member)) return;
     pawl_family *f = hold(w, sizeof *f);
     pawl_kin *kin = hold(w, 2 * sizeof *kin);
     f->parents = kin;
     f->if_failed = (pawl_if_failed)(r[4] % 3);
-    if (member) f->batch.id = some_kin(w, r[3], side, true);
+    if (member) f->batch = some_kin(b, r[3], side, true);
     for (int i = 0; child && i < 2; i++) {
-        pawl_id id = some_kin(w, r[3] / (i ? 7 : 1), side, r[2] % 6 == (uint32_t)i);
-        if (id && id != op->id && (f->parents_count == 0 || kin[0].id != id)) kin[f->parents_count++].id = id;
+        pawl_kin k = some_kin(b, r[3] / (i ? 7 : 1), side, r[2] % 6 == (uint32_t)i);
+        bool twice = f->parents_count > 0 && kin[0].id == k.id && kin[0].op == k.op;
+        if ((k.op || (k.id && k.id != op->id)) && !twice) kin[f->parents_count++] = k;
     }
-    if (f->parents_count || f->batch.id) op->u.insert.family = f;
+    if (f->parents_count || f->batch.id || f->batch.op) op->u.insert.family = f;
 }
 
 static void add_batch(building *b, const step *s)
@@ -149,7 +170,7 @@ static void add_batch(building *b, const step *s)
     for (int side = 0; side < SIDES; side++) {
         pawl_batch_put *put = hold(w, sizeof *put);
         *put = (pawl_batch_put){.act = (pawl_batch_act)act, .name = act == PAWL_BATCH_OPEN ? name : NULL};
-        if (act == PAWL_BATCH_OPEN && s->r[4] % 3 == 0) put->within = some_kin(w, 1 + s->r[5], side, true);
+        if (act == PAWL_BATCH_OPEN && s->r[4] % 3 == 0) put->within = some_kin(b, 1 + s->r[5], side, true).id;
         pawl_op op = {.kind = PAWL_OP_BATCH, .id = w->tasks[task].id[side], .audit = PAWL_AUDIT_FULL, .by = "ann"};
         op.u.batch = put;
         add(b, side, op, task);
@@ -185,7 +206,7 @@ static void add_insert(building *b, const step *s)
     }
     for (int side = 0; side < SIDES; side++) {
         pawl_op op = make_insert(w, &p, side);
-        give_family(w, s->r, side, &op);
+        give_family(b, s->r, side, &op);
         add(b, side, op, p.task);
     }
 }
@@ -243,7 +264,7 @@ static void add_spawns(building *b, const step *s)
             pawl_op *op = &batch->ops[at];
             int n = op->u.finish.spawns_count++;
             batch->spawns[at][n] = make_insert(w, &p, side);
-            give_family(w, (const uint32_t[NUMBERS]){r[0], r[1], r[2], r[3], r[4], s->r[1] % 60 == 0 ? 1 : 0}, side,
+            give_family(b, (const uint32_t[NUMBERS]){r[0], r[1], r[2], r[3], r[4], s->r[1] % 60 == 0 ? 1 : 0}, side,
                         &batch->spawns[at][n]);
             batch->spawned[at][n] = p.task;
             op->u.finish.spawns = batch->spawns[at];
