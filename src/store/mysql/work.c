@@ -89,7 +89,8 @@ static bool looks_first(const flat *f, const flat_op *o)
 {
     const pawl_op *op = o->op;
     if (op->kind == PAWL_OP_BATCH) return op->id && op->u.batch->act == PAWL_BATCH_OPEN;
-    return op->kind == PAWL_OP_INSERT && op->id && (f->careful || f->limited || op->u.insert.may_exist || op->u.insert.body->key);
+    if (op->kind != PAWL_OP_INSERT || !op->id) return false;
+    return f->careful || f->limited || op->u.insert.may_exist || op->u.insert.body->key || op->u.insert.family;
 }
 
 typedef bool (*chooser)(const flat *f, const flat_op *o);
