@@ -200,6 +200,14 @@ void judge_right_drop(judge *j, mtask *t)
     t->right = (right_to_start){.kind = RIGHT_NONE};
 }
 
+/* Whether the store may think that this time is still to come: its clock may have stepped back since. */
+static bool may_be_ahead(const judge *j, int64_t at_us)
+{
+    for (int i = 0; i < j->sim->clock_steps; i++)
+        if (j->steps[i] < 0) at_us -= j->steps[i];
+    return at_us > j->clock_us;
+}
+
 /* It ends, or gets another body: its slot goes back if it is the gate's last; so may one that it had before and lost. */
 void judge_right_end(judge *j, mtask *t)
 {
@@ -209,7 +217,7 @@ void judge_right_end(judge *j, mtask *t)
         t->lost_us = r->slot_us;
         t->lost_gate = r->gate;
     }
-    if (t->lost_us > j->clock_us) {
+    if (may_be_ahead(j, t->lost_us)) {
         j->gates[t->lost_gate].low -= j->gates[t->lost_gate].period_us;
         j->sim->stats[STAT_SLOTS_BACK] += has;
         t->right.used = true;
