@@ -203,9 +203,10 @@ void judge_right_drop(judge *j, mtask *t)
 /* Whether the store may think that this time is still to come: its clock may have stepped back since. */
 static bool may_be_ahead(const judge *j, int64_t at_us)
 {
+    int64_t back_us = 0;
     for (int i = 0; i < j->sim->clock_steps; i++)
-        if (j->steps[i] < 0) at_us -= j->steps[i];
-    return at_us > j->clock_us;
+        if (j->steps[i] < 0) back_us -= j->steps[i];
+    return at_us > j->clock_us - back_us;
 }
 
 /* It ends, or gets another body: its slot goes back if it is the gate's last; so may one that it had before and lost. */
