@@ -29,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SLEEP_MOST_US (150 * PAWL_SECOND) /* a node that was stopped sends what it had decided before */
 #define NODES 3
 #define SCHEDULES 8
 #define SEEN_MAX 4096
@@ -86,7 +87,7 @@ typedef struct world {
     pawl_arena *arena;
     zone *utc;
     bool healing;
-    int64_t jumped_us, jumped_at_us; /* the last jump ahead, and when: steps under way were decided before it */
+    int64_t jumped_us, jumped_at_us; /* the last jumps ahead, and when: steps under way were decided before them */
     char url[40];
 } world;
 
@@ -146,9 +147,9 @@ static void judge_fate(const watched *s, const pawl_occurrence *o)
         promise(overlap || !s->rule.after, "%s: skipped, but it follows another", s->name);
         if (!overlap && s->rule.missed == PAWL_MISSED_ALL) judge_catch_up(s, o);
     }
-    int64_t jumped_us = w->clock.boot_us - w->jumped_at_us < 30 * PAWL_SECOND ? w->jumped_us : 0;
+    int64_t jumped_us = w->clock.boot_us - w->jumped_at_us < SLEEP_MOST_US ? w->jumped_us : 0;
     if (fired && s->rule.missed == PAWL_MISSED_SKIP && s->rule.overlap != PAWL_OVERLAP_QUEUE && !s->rule.after)
-        promise(o->at_us - o->occurrence <= SCHEDULE_LATE_US + s->rule.variance_us + 30 * PAWL_SECOND + jumped_us,
+        promise(o->at_us - o->occurrence <= SCHEDULE_LATE_US + s->rule.variance_us + SLEEP_MOST_US + jumped_us,
                 "%s: fired %lld us late", s->name, (long long)(o->at_us - o->occurrence));
 }
 
@@ -472,7 +473,8 @@ static int64_t next_of(const sim_node *n)
 static void jump(int64_t by_us)
 {
     w->clock.now_us += by_us;
-    if (by_us > 0) w->jumped_us = by_us, w->jumped_at_us = w->clock.boot_us;
+    bool again = w->clock.boot_us - w->jumped_at_us < SLEEP_MOST_US;
+    if (by_us > 0) w->jumped_us = by_us + (again ? w->jumped_us : 0), w->jumped_at_us = w->clock.boot_us;
     for (int i = 0; i < NODES; i++) {
         if (!w->nodes[i].up) continue;
         core_clock_jumped(w->nodes[i].core, now_of());
@@ -493,7 +495,7 @@ static void strike(void)
     case 3:
         if (!n->up) boot(n);
         break;
-    case 4: n->asleep_us = w->clock.boot_us + between(1, 150) * PAWL_SECOND; break;
+    case 4: n->asleep_us = w->clock.boot_us + between(PAWL_SECOND, SLEEP_MOST_US); break;
     default: jump(between(-200, 200) * PAWL_SECOND); break;
     }
 }
