@@ -16,7 +16,7 @@
 #define LINES_MAX 512 /* of a section */
 #define TEXTS_MAX (16u << 20)
 
-const handler_kind *const handler_kinds[] = {&webhook_kind, NULL};
+const handler_kind *const handler_kinds[] = {&email_kind, &webhook_kind, NULL};
 
 typedef struct common {
     const char *kind, *queue;
