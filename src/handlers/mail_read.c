@@ -11,6 +11,7 @@
 
 #define TEMPLATE_MAX (1u << 20)
 #define BODY_MAX (64u << 20)
+#define SHOWN 80 /* bytes of what is wrong, in an error */
 
 typedef struct reader {
     pawl_arena *arena;
@@ -45,9 +46,11 @@ static pawl_status read_valid(const reader *r, const char *what, json value, boo
                               const char **out)
 {
     const char *why;
+    char shown[SHOWN];
     pawl_status status = read_text(r, what, value, out);
     if (status || valid(*out, &why)) return status;
-    return err_set(r->err, PAWL_INVALID, "\"%s\": \"%.80s\" %s", what, *out, why);
+    text_show(*out, strlen(*out), shown, sizeof shown);
+    return err_set(r->err, PAWL_INVALID, "\"%s\": \"%s\" %s", what, shown, why);
 }
 
 static bool is(json key, const char *name)
@@ -58,8 +61,9 @@ static bool is(json key, const char *name)
 
 static pawl_status unknown(const reader *r, const char *of, json key)
 {
-    int n = (int)(key.raw.len < 60 ? key.raw.len : 60);
-    return err_set(r->err, PAWL_INVALID, "%s has a member %.*s, which means nothing here", of, n, (const char *)key.raw.data);
+    char shown[SHOWN];
+    text_show(key.raw.data, key.raw.len, shown, sizeof shown);
+    return err_set(r->err, PAWL_INVALID, "%s has a member %s, which means nothing here", of, shown);
 }
 
 /* ---- people ------------------------------------------------------------------------------------------------------------------ */

@@ -3,10 +3,11 @@
 #include "handlers/mail.h"
 
 #include "base/error.h"
+#include "base/text.h"
 #include <ctype.h>
 #include <string.h>
 
-#define NAME_MAX_BYTES 100
+#define FIELD_MAX_BYTES 100
 
 static void escaped(buf *out, const char *text, size_t n)
 {
@@ -52,19 +53,21 @@ static pawl_status put(json value, const char *name, bool html, buf *out, pawl_e
     return ok && !out->failed ? PAWL_OK : err_set(err, PAWL_TOO_LARGE, "the letter is too long");
 }
 
-/* Between {{ and }}. */
-static pawl_status fill(const char *at, const char *end, json fields, bool html, buf *out, pawl_error *err)
+static bool name_char(char c) { return isalnum((unsigned char)c) || c == '_' || c == '.' || c == '-'; }
+
+/* What stands between {{ and }}. */
+static pawl_status fill(pawl_bytes inside, json fields, bool html, buf *out, pawl_error *err)
 {
-    char name[NAME_MAX_BYTES + 1], parts[NAME_MAX_BYTES + 1];
-    while (at < end && isspace((unsigned char)*at)) at++;
-    while (end > at && isspace((unsigned char)end[-1])) end--;
-    size_t n = (size_t)(end - at);
-    bool good = n > 0 && n <= NAME_MAX_BYTES;
-    for (size_t i = 0; good && i < n; i++) good = isalnum((unsigned char)at[i]) || at[i] == '_' || at[i] == '.' || at[i] == '-';
-    if (!good)
-        return err_set(err, PAWL_INVALID, "the template has {{%.*s}} in it, which is no name of a field", (int)(n < 40 ? n : 40),
-                       at);
-    memcpy(name, at, n);
+    char name[FIELD_MAX_BYTES + 1], parts[FIELD_MAX_BYTES + 1];
+    const char *from = inside.data;
+    size_t at = 0, n = 0;
+    while (at < inside.len && isspace((unsigned char)from[at])) at++;
+    for (; at < inside.len && n < FIELD_MAX_BYTES && name_char(from[at]); at++) name[n++] = from[at];
+    while (at < inside.len && isspace((unsigned char)from[at])) at++;
+    if (!n || at < inside.len) {
+        text_show(from, inside.len, name, 40);
+        return err_set(err, PAWL_INVALID, "the template has {{%s}} in it, which is no name of a field", name);
+    }
     name[n] = '\0';
     memcpy(parts, name, n + 1);
     return put(find(fields, parts), name, html, out, err);
@@ -79,7 +82,7 @@ pawl_status template_fill(pawl_bytes text, json fields, bool html, buf *out, paw
         if (!open) break;
         const char *close = memmem(open, (size_t)(end - open), "}}", 2);
         if (!close) return err_set(err, PAWL_INVALID, "the template has {{ without }} behind it");
-        pawl_status status = fill(open + 2, close, fields, html, out, err);
+        pawl_status status = fill((pawl_bytes){open + 2, (size_t)(close - open) - 2}, fields, html, out, err);
         if (status) return status;
         at = close + 2;
     }

@@ -198,6 +198,7 @@ static pawl_status read_target(delivery *d, pawl_error *err)
 {
     const settings *s = &d->w->set;
     buf url;
+    char shown[200];
     json key, value, where = {0}, body = {0};
     pawl_bytes payload = pawl_run_payload(d->run);
     if (!json_valid(payload, NULL, NULL) || json_parse(payload).kind != JSON_OBJECT)
@@ -206,9 +207,10 @@ static pawl_status read_target(delivery *d, pawl_error *err)
         pawl_bytes name = key.raw;
         if (name.len == 5 && memcmp(name.data, "\"url\"", 5) == 0) where = value;
         else if (name.len == 6 && memcmp(name.data, "\"body\"", 6) == 0) body = value;
-        else
-            return err_set(err, PAWL_INVALID, "the payload has a member %.*s, which means nothing here",
-                           (int)(name.len < 60 ? name.len : 60), (const char *)name.data);
+        else {
+            text_show(name.data, name.len, shown, sizeof shown);
+            return err_set(err, PAWL_INVALID, "the payload has a member %s, which means nothing here", shown);
+        }
     }
     if (where.kind != JSON_STRING || body.kind == JSON_NONE)
         return err_set(err, PAWL_INVALID, "the payload needs \"url\", a string, and \"body\"");
@@ -221,7 +223,8 @@ static pawl_status read_target(delivery *d, pawl_error *err)
     for (size_t i = 0; i < s->allow.count; i++) {
         if (client_url_below(d->url, s->allow.items[i])) return PAWL_OK;
     }
-    return err_set(err, PAWL_DENIED, "\"%.200s\" is not among the URLs that the handler \"%s\" allows", d->url, d->w->name);
+    text_show(d->url, strlen(d->url), shown, sizeof shown);
+    return err_set(err, PAWL_DENIED, "\"%s\" is not among the URLs that the handler \"%s\" allows", shown, d->w->name);
 }
 
 static bool should_stop(void *ctx) { return pawl_run_stopping(ctx) != PAWL_GO_ON; }
@@ -260,11 +263,9 @@ static void post(delivery *d)
 /* The beginning of an answer, for people: others wrote it. */
 static void log_answer(const delivery *d)
 {
-    char shown[SHOWN + 1];
-    size_t n = d->answer.len < SHOWN ? d->answer.len : SHOWN;
-    if (!n) return;
-    for (size_t i = 0; i < n; i++) shown[i] = d->answer.data[i] >= 32 && d->answer.data[i] < 127 ? d->answer.data[i] : ' ';
-    shown[n] = '\0';
+    char shown[SHOWN];
+    if (!d->answer.len) return;
+    text_show(d->answer.data, d->answer.len, shown, sizeof shown);
     pawl_run_log(d->run, PAWL_WARN, "answered %d: %s", d->got.status, shown);
 }
 

@@ -81,7 +81,7 @@ def again(server, other):
         waits = ended(server, post(server, "busy", {}), "retrying")
         checks.equal(f"{status} is tried again", (waits["code"], waits["attempt"]), (f"http_{status}", 1))
     log = [line["text"] for line in task(server, waits["id"]).get("log", [])]
-    checks.that("the answer's beginning is in the log, harmless", any("no  [31m  thanks" in line for line in log), log)
+    checks.that("the answer's beginning is in the log, harmless", any("no ?[31m? thanks" in line for line in log), log)
     for value in ("-5", "1e3", "soon", "", "0x10", "Wed, 99 Foo 2099"):
         other.answers["/busy"] = answer(503, Retry_After=value)
         checks.equal(f"Retry-After {value!r}", ended(server, post(server, "busy", {}), "retrying")["code"], "http_503")
