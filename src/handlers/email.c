@@ -288,12 +288,12 @@ static pawl_outcome email_run(pawl_run *run, void *ctx)
     return outcome;
 }
 
-const handler_kind email_kind = {.name = "email",
-                                 .summary = "letters by SMTP",
-                                 .settings = email_settings,
-                                 .size = sizeof(settings),
-                                 .max_attempts = 1,
-                                 .workers = 4,
-                                 .open = email_open,
-                                 .run = email_run,
-                                 .close = email_close};
+const handler_kind handler_email = {.name = "email",
+                                    .summary = "letters by SMTP",
+                                    .settings = email_settings,
+                                    .size = sizeof(settings),
+                                    .max_attempts = 1,
+                                    .workers = 4,
+                                    .open = email_open,
+                                    .run = email_run,
+                                    .close = email_close};

@@ -40,7 +40,6 @@ typedef struct handler_kind {
     void (*close)(void *ctx); /* when nothing runs any more; NULL is allowed as ctx */
 } handler_kind;
 
-extern const handler_kind email_kind, webhook_kind;
 extern const handler_kind *const handler_kinds[]; /* NULL-terminated */
 
 typedef struct handler_list handler_list;

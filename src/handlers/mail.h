@@ -1,9 +1,9 @@
 /* Letters: what they are made of, and their text as it is sent (RFC 5322, MIME).
  *
- *   mail.c         a letter as text
- *   mail_words.c   words in headers, addresses, names of files: what may stand there, and how
- *   mail_read.c    a letter from a task's payload
- *   template.c     texts with fields to fill in
+ *   mail.c            a letter as text
+ *   mail_words.c      words in headers, addresses, names of files: what may stand there, and how
+ *   mail_read.c       a letter from a task's payload
+ *   mail_template.c   texts with fields to fill in
  *
  * Nothing that a field holds changes what a letter is made of: control bytes are refused in all that stands in headers or is said to a
  * mail server, and texts and files are encoded so that no line of theirs is a line of the letter's own. The text is ASCII, its lines are
@@ -75,6 +75,6 @@ void mail_write(const mail *m, buf *out);
 pawl_status mail_read(pawl_bytes payload, const char *templates, pawl_arena *arena, mail *m, pawl_error *err);
 
 /* Adds the text with {{name}} replaced by the field of that name; html: with what has a meaning in HTML escaped. INVALID: names what is wrong. */
-pawl_status template_fill(pawl_bytes text, json fields, bool html, buf *out, pawl_error *err);
+pawl_status mail_template_fill(pawl_bytes text, json fields, bool html, buf *out, pawl_error *err);
 
 #endif

@@ -198,7 +198,7 @@ static pawl_status fill_part(const reader *r, const char *part, const char **out
     bool whole = !ferror(in) && !text.failed && utf8_valid(buf_text(&text), text.len);
     fclose(in);
     pawl_status status =
-        whole ? template_fill((pawl_bytes){buf_text(&text), text.len}, r->fields, strcmp(part, "html") == 0, &filled, r->err)
+        whole ? mail_template_fill((pawl_bytes){buf_text(&text), text.len}, r->fields, strcmp(part, "html") == 0, &filled, r->err)
               : err_set(r->err, PAWL_UNAVAILABLE, "could not read \"%s\": it must be UTF-8 of at most 1 MiB", path);
     if (!status && memchr(buf_text(&filled), '\0', filled.len)) status = err_set(r->err, PAWL_INVALID, "a field has a NUL in it");
     if (!status && !(*out = pawl_arena_bytes(r->arena, buf_text(&filled), filled.len))) status = no_memory(r);

@@ -350,12 +350,12 @@ static pawl_outcome webhook_run(pawl_run *run, void *ctx)
     return outcome;
 }
 
-const handler_kind webhook_kind = {.name = "webhook",
-                                   .summary = "payloads by POST to somebody's server, signed",
-                                   .settings = webhook_settings,
-                                   .size = sizeof(settings),
-                                   .max_attempts = 5,
-                                   .workers = 4,
-                                   .open = webhook_open,
-                                   .run = webhook_run,
-                                   .close = webhook_close};
+const handler_kind handler_webhook = {.name = "webhook",
+                                      .summary = "payloads by POST to somebody's server, signed",
+                                      .settings = webhook_settings,
+                                      .size = sizeof(settings),
+                                      .max_attempts = 5,
+                                      .workers = 4,
+                                      .open = webhook_open,
+                                      .run = webhook_run,
+                                      .close = webhook_close};

@@ -62,7 +62,7 @@ static void template(pawl_bytes text)
     pawl_error err;
     buf out;
     buf_init(&out, alloc_default(), 1u << 20);
-    pawl_status status = template_fill(text, json_parse(pawl_str(fields)), true, &out, &err);
+    pawl_status status = mail_template_fill(text, json_parse(pawl_str(fields)), true, &out, &err);
     if (status) fuzz_failed(status, &err);
     else HOLDS(count(buf_text(&out), out.len, "<>\"'`") <= count(text.data, text.len, "<>\"'`"));
     buf_done(&out);

@@ -73,7 +73,7 @@ static pawl_status fill(pawl_bytes inside, json fields, bool html, buf *out, paw
     return put(find(fields, parts), name, html, out, err);
 }
 
-pawl_status template_fill(pawl_bytes text, json fields, bool html, buf *out, pawl_error *err)
+pawl_status mail_template_fill(pawl_bytes text, json fields, bool html, buf *out, pawl_error *err)
 {
     const char *at = text.data, *end = at + text.len;
     while (at < end) {
