@@ -46,6 +46,7 @@ needs_check=(
     "command:setarch util-linux"
     "command:/usr/bin/python3 python3"
     "python:croniter python3-croniter"
+    "python:aiosmtpd python3-aiosmtpd"
     "command:systemd-analyze systemd"
     "file:/usr/share/zoneinfo/Europe/Berlin tzdata"
     "header:cmocka.h libcmocka-dev"

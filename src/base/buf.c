@@ -80,4 +80,28 @@ bool buf_fmt(buf *b, const char *fmt, ...)
     return ok || fail(b);
 }
 
+/* Up to three bytes as four characters. */
+static void base64_group(const unsigned char *in, size_t n, char out[4])
+{
+    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    unsigned bits = (unsigned)in[0] << 16 | (n > 1 ? (unsigned)in[1] << 8 : 0) | (n > 2 ? in[2] : 0);
+    for (int i = 3; i >= 0; i--, bits >>= 6) out[i] = alphabet[bits & 63];
+    if (n < 3) out[3] = '=';
+    if (n < 2) out[2] = '=';
+}
+
+bool buf_base64(buf *b, const void *data, size_t n)
+{
+    char out[256];
+    size_t used = 0;
+    for (size_t i = 0; i < n; i += 3) {
+        base64_group((const unsigned char *)data + i, n - i, out + used);
+        used += 4;
+        if (used < sizeof out) continue;
+        buf_add(b, out, used);
+        used = 0;
+    }
+    return buf_add(b, out, used);
+}
+
 const char *buf_text(const buf *b) { return b->len ? b->data : ""; }

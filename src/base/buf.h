@@ -19,6 +19,7 @@ bool buf_add(buf *b, const void *data, size_t n);
 bool buf_str(buf *b, const char *text);
 bool buf_char(buf *b, char c);
 bool buf_fmt(buf *b, const char *fmt, ...) PAWL_PRINTF(2, 3);
-const char *buf_text(const buf *b); /* "" when empty */
+bool buf_base64(buf *b, const void *data, size_t n); /* as text, padded */
+const char *buf_text(const buf *b);                  /* "" when empty */
 
 #endif

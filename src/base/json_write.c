@@ -156,29 +156,10 @@ void jsonw_raw(json_writer *w, pawl_bytes json_text)
     buf_add(w->out, json_text.data, json_text.len);
 }
 
-/* Up to three bytes as four characters. */
-static void base64_group(const unsigned char *in, size_t n, char out[4])
-{
-    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    unsigned bits = (unsigned)in[0] << 16 | (n > 1 ? (unsigned)in[1] << 8 : 0) | (n > 2 ? in[2] : 0);
-    for (int i = 3; i >= 0; i--, bits >>= 6) out[i] = alphabet[bits & 63];
-    if (n < 3) out[3] = '=';
-    if (n < 2) out[2] = '=';
-}
-
 void jsonw_base64(json_writer *w, pawl_bytes data)
 {
-    char out[256];
-    size_t used = 0;
     separate(w);
     buf_char(w->out, '"');
-    for (size_t i = 0; i < data.len; i += 3) {
-        base64_group((const unsigned char *)data.data + i, data.len - i, out + used);
-        used += 4;
-        if (used < sizeof out) continue;
-        buf_add(w->out, out, used);
-        used = 0;
-    }
-    buf_add(w->out, out, used);
+    buf_base64(w->out, data.data, data.len);
     buf_char(w->out, '"');
 }

@@ -230,3 +230,20 @@ bool base64_decode(char *text, size_t *len)
     *len = to;
     return true;
 }
+
+void text_show(const char *text, size_t n, char *out, size_t size)
+{
+    const char *end = text + n;
+    size_t used = 0;
+    while (text < end) {
+        size_t len = utf8_char(text, end);
+        bool control =
+            (unsigned char)*text < ' ' || *text == 0x7f || (len == 2 && text[0] == '\xc2' && (unsigned char)text[1] < 0xa0);
+        size_t add = len && !control ? len : 1;
+        if (used + add >= size) break;
+        memcpy(out + used, len && !control ? text : "?", add);
+        used += add;
+        text += len ? len : 1;
+    }
+    out[used] = '\0';
+}

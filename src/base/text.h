@@ -10,6 +10,8 @@
 bool utf8_valid(const char *data, size_t n);
 size_t utf8_char(const char *at, const char *end); /* bytes of the character at `at` (before end): 1..4; 0: not UTF-8 */
 size_t utf8_cut(const char *text, size_t n);       /* the longest length <= n that cuts no character in two */
+/* What somebody gave, for an error or a log: cut to `size` between characters; control characters and what is not UTF-8 become "?". */
+void text_show(const char *text, size_t n, char *out, size_t size);
 /* 1..200 bytes of UTF-8 without control bytes (C0, DEL, C1). On failure *what (a constant) says why; may be NULL. */
 bool name_valid(const char *name, const char **what);
 

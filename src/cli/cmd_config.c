@@ -9,7 +9,7 @@ const char help_config_check[] =
     "\n"
     "Examples\n"
     "  pawl config check /etc/pawl.conf\n";
-const char help_config_sample[] = "Every setting of \"pawl serve\" with its meaning and its default.\n"
+const char help_config_sample[] = "Every setting of \"pawl serve\" and its handlers, with its meaning and its default.\n"
                                   "\n"
                                   "Examples\n"
                                   "  pawl config sample > pawl.conf\n";
@@ -20,6 +20,7 @@ int cmd_config_check(cli *c)
     const char *path = c->args_count ? c->args[0] : getenv("PAWL_CONFIG");
     if (!path || !*path) return cli_usage(c, "say which file, or set PAWL_CONFIG");
     if (!opts_defaults(serve_opts, &err) || serve_read_file(c, path, &err)) return cli_fail(c, &err);
+    handler_list_free(serve_set.handlers);
     if (c->json) printf("{\"ok\":true}\n");
     else printf("%s is right\n", path);
     return 0;

@@ -34,6 +34,8 @@ const char help_serve[] =
     "Every option can also stand in a file (--config, \"pawl config sample\" prints one) or in the environment as PAWL_NAME. Flags count "
     "more than the environment, and that more than the file.\n"
     "\n"
+    "Sections [handler NAME] of the file are handlers that the server itself runs tasks with; the sample shows their settings.\n"
+    "\n"
     "SIGTERM lets what runs come to its end; a second one stops at once. SIGHUP reads tokens and settings again.\n"
     "\n"
     "Examples\n"
@@ -106,11 +108,11 @@ static pawl_status check_open(const serving *s, pawl_error *err)
         s->sockets.texts[0], serve_set.tokens, serve_set.tokens);
 }
 
-/* The engine runs tasks: those of hooks, or of the demo. */
+/* The engine runs tasks: those of hooks, of built-in handlers, or of the demo. */
 static bool runs(const serving *s)
 {
     (void)s;
-    return serve_set.demo || serve_set.hooks;
+    return serve_set.demo || serve_set.hooks || handler_list_count(serve_set.handlers);
 }
 
 /* Other tasks are for others. */
@@ -141,6 +143,7 @@ static pawl_status start_engine(serving *s, pawl_error *err)
     s->demo = (demo){.c = s->c, .p = s->p, .started_us = cli_now_us()};
     if (!runs(s)) return PAWL_OK;
     pawl_status status = serve_set.demo ? demo_handlers(s->p, err) : leave_queues(s->p, err);
+    if (!status && serve_set.handlers) status = handler_list_register(serve_set.handlers, s->p, &s->log, serve_set.demo, err);
     if (!status && serve_set.hooks) status = open_hooks(s, err);
     if (!status) status = pawl_start(s->p, err);
     if (!status && s->hooks) status = hooks_start(s->hooks, err);
@@ -331,6 +334,7 @@ int cmd_serve(cli *c)
     hooks_close(s.hooks);
     int closed = pawl_close(s.p);
     hooks_free(s.hooks);
+    handler_list_free(serve_set.handlers);
     return code ? code : closed;
 }
 

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "cli/child.h"
+#include "handlers/child.h"
 #include "cli/help.h"
 #include "cli/stop.h"
 #include "cli/work.h"

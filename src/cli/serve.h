@@ -8,6 +8,7 @@
 #define CLI_SERVE_H
 
 #include "cli/cli.h"
+#include "handlers/handlers.h"
 
 #define LISTEN_MAX 8
 
@@ -17,6 +18,7 @@ typedef struct serve_settings {
     int64_t threads, desk_threads, connections, events, payload_max;
     int64_t head_us, idle_us, body_us, answer_us, grace_us, lease_us;
     bool access_log, demo;
+    handler_list *handlers; /* sections of the file; NULL: none. Those that were read first stay */
 } serve_settings;
 
 extern serve_settings serve_set;

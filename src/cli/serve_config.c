@@ -1,5 +1,6 @@
-/* Settings from a file: INI, one "name = value" a line, names as the flags have them. Sections are for people and mean nothing. Lists are
- * separated by commas. In the environment a setting is PAWL_NAME, with '_' for '-'. */
+/* Settings from a file: INI, one "name = value" a line, names as the flags have them. [handler NAME] begins a built-in handler (handlers.h);
+ * other sections are for people and mean nothing. Lists are separated by commas. In the environment a setting is PAWL_NAME, with '_' for
+ * '-'. */
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -89,32 +90,61 @@ static pawl_status set_value(cli *c, const char *name, const char *value, pawl_e
 
 /* ---- the file ----------------------------------------------------------------------------------------------------------------- */
 
-static pawl_status read_line(cli *c, char *line, pawl_error *err)
+/* Where the reader is. */
+typedef struct place {
+    int number;      /* of the line */
+    bool in_handler; /* settings belong to the last handler */
+} place;
+
+static pawl_status begin_section(char *line, place *at, pawl_error *err)
+{
+    size_t n = strlen(line);
+    if (line[n - 1] != ']') return err_set(err, PAWL_INVALID, "a section ends in \"]\"");
+    line[n - 1] = '\0';
+    line = trim(line + 1);
+    at->in_handler = strncmp(line, "handler", 7) == 0 && (!line[7] || isspace((unsigned char)line[7]));
+    if (!at->in_handler) return PAWL_OK;
+    if (!serve_set.handlers) serve_set.handlers = handler_list_new(alloc_default());
+    if (!serve_set.handlers) return err_set(err, PAWL_NO_MEMORY, "out of memory");
+    return handler_list_section(serve_set.handlers, trim(line + 7), at->number, err);
+}
+
+static pawl_status read_line(cli *c, char *line, place *at, pawl_error *err)
 {
     line = trim(line);
     if (!*line || *line == '#' || *line == ';') return PAWL_OK;
-    size_t n = strlen(line);
-    if (*line == '[') return line[n - 1] == ']' ? PAWL_OK : err_set(err, PAWL_INVALID, "a section ends in \"]\"");
+    if (*line == '[') return begin_section(line, at, err);
     char *equals = strchr(line, '=');
     if (!equals) return err_set(err, PAWL_INVALID, "a setting is written name = value");
     *equals = '\0';
     char *name = trim(line);
-    for (char *at = name; *at; at++) *at = *at == '_' ? '-' : *at;
+    for (char *to = name; *to; to++) *to = *to == '_' ? '-' : *to;
+    if (at->in_handler) return handler_list_set(serve_set.handlers, name, trim(equals + 1), at->number, err);
     return set_value(c, name, trim(equals + 1), err);
+}
+
+static pawl_status read_lines(cli *c, FILE *in, place *at, pawl_error *err)
+{
+    char line[LINE_MAX_BYTES];
+    logger log;
+    pawl_status status = PAWL_OK;
+    for (at->number = 1; fgets(line, sizeof line, in); at->number++) {
+        bool cut = strlen(line) == sizeof line - 1 && line[sizeof line - 2] != '\n';
+        status = cut ? err_set(err, PAWL_INVALID, "the line is too long") : read_line(c, line, at, err);
+        if (status) return status;
+    }
+    logger_init(&log, NULL, NULL, PAWL_WARN);
+    return serve_set.handlers ? handler_list_check(serve_set.handlers, &log, &at->number, err) : PAWL_OK;
 }
 
 pawl_status serve_read_file(cli *c, const char *path, pawl_error *err)
 {
-    char line[LINE_MAX_BYTES];
     pawl_error why;
-    pawl_status status = PAWL_OK;
+    place at = {0};
     FILE *in = fopen(path, "re");
     if (!in) return err_set(err, PAWL_NOT_FOUND, "could not read \"%s\": %s", path, strerror(errno));
-    for (int number = 1; !status && fgets(line, sizeof line, in); number++) {
-        bool cut = strlen(line) == sizeof line - 1 && line[sizeof line - 2] != '\n';
-        status = cut ? err_set(&why, PAWL_INVALID, "the line is too long") : read_line(c, line, &why);
-        if (status) err_set(err, status, "\"%s\", line %d: %s", path, number, why.message);
-    }
+    pawl_status status = read_lines(c, in, &at, &why);
+    if (status) err_set(err, status, "\"%s\", line %d: %s", path, at.number, why.message);
     fclose(in);
     return status;
 }
@@ -172,12 +202,16 @@ static pawl_status read_all(cli *c, const char *config, pawl_error *err)
 /* What was there before stays if it fails. */
 pawl_status serve_configure(cli *c, pawl_error *err)
 {
+    static bool configured;
     serve_settings before = serve_set;
     pawl_arena *texts_before = texts;
     const char *store_before = c->store;
     texts = NULL;
     pawl_status status = read_all(c, before.config ? before.config : getenv("PAWL_CONFIG"), err);
     arena_free(status ? texts : texts_before);
+    if (status || configured) handler_list_free(serve_set.handlers);
+    if (configured) serve_set.handlers = before.handlers; /* the engine has them */
+    configured = configured || !status;
     if (!status) return PAWL_OK;
     serve_set = before;
     texts = texts_before;
@@ -201,4 +235,5 @@ void serve_sample(FILE *out)
                 : o->type == OPT_FLAG ? "false"
                                       : o->value);
     }
+    handlers_sample(out);
 }

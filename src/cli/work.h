@@ -2,7 +2,7 @@
 #ifndef CLI_WORK_H
 #define CLI_WORK_H
 
-#include "cli/child.h"
+#include "handlers/child.h"
 #include "cli/cli.h"
 
 #define WORK_RESULT_MAX (64u << 10)

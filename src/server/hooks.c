@@ -5,24 +5,20 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "http/client.h"
+#include "http/sign.h"
 #include "server/parts.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <gnutls/crypto.h>
-#include <gnutls/gnutls.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #define FILE_MAX (1u << 20)
-#define SECRET_BYTES 24
 #define ROTATION_US PAWL_DAY
 #define SEND_US (30 * PAWL_SECOND)
 #define GROUP 500
-#define PREFIX "whsec_"
 #define WORKERS 4
 
 typedef struct group {
@@ -62,53 +58,6 @@ static hook *find(hooks *h, const char *name)
         if (strcmp(h->list[i].name, name) == 0) return &h->list[i];
     }
     return NULL;
-}
-
-/* ---- secrets -------------------------------------------------------------------------------------------------------------- */
-
-/* The bytes of a secret; 0: it is none. */
-static size_t secret_bytes(const char *secret, char out[HOOK_SECRET])
-{
-    size_t n = strlen(secret);
-    if (n >= HOOK_SECRET || strncmp(secret, PREFIX, sizeof PREFIX - 1) != 0) return 0;
-    n -= sizeof PREFIX - 1;
-    memcpy(out, secret + sizeof PREFIX - 1, n + 1);
-    return base64_decode(out, &n) && n >= SECRET_BYTES && n <= 64 ? n : 0;
-}
-
-static void base64_text(const void *data, size_t n, buf *out)
-{
-    json_writer w;
-    buf quoted;
-    buf_init(&quoted, alloc_default(), 1024);
-    jsonw_init(&w, &quoted, false);
-    jsonw_base64(&w, (pawl_bytes){data, n});
-    if (quoted.len > 2) buf_add(out, quoted.data + 1, quoted.len - 2);
-    buf_done(&quoted);
-}
-
-static bool make_secret(char out[HOOK_SECRET])
-{
-    char bytes[SECRET_BYTES];
-    buf text;
-    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) return false;
-    buf_init(&text, alloc_default(), 256);
-    buf_str(&text, PREFIX);
-    base64_text(bytes, sizeof bytes, &text);
-    bool ok = !text.failed && text.len < HOOK_SECRET;
-    if (ok) snprintf(out, HOOK_SECRET, "%s", text.data);
-    buf_done(&text);
-    return ok;
-}
-
-/* "v1,..." of the text with one secret. */
-static void sign(const char *secret, pawl_bytes text, buf *out)
-{
-    char key[HOOK_SECRET], mac[32];
-    size_t n = secret_bytes(secret, key);
-    if (!n || gnutls_hmac_fast(GNUTLS_MAC_SHA256, key, n, text.data, text.len, mac)) return;
-    buf_fmt(out, "%sv1,", out->len && out->data[out->len - 1] != ' ' ? " " : "");
-    base64_text(mac, sizeof mac, out);
 }
 
 /* ---- the file ------------------------------------------------------------------------------------------------------------- */
@@ -207,12 +156,11 @@ static void copy(char *to, size_t size, const char *from) { snprintf(to, size, "
 static pawl_status read_one(hooks *h, json value, pawl_arena *arena, pawl_error *err)
 {
     stored s = {0};
-    char bytes[HOOK_SECRET];
     const char *why;
     pawl_status status = value.kind == JSON_OBJECT ? fields_read(stored_fields, value, arena, &s, err) : PAWL_INVALID;
     hook *k = &h->list[h->count];
     if (!status && h->count < HOOKS_MAX && s.name && s.url && s.secret && client_url_valid(s.url, &why) &&
-        secret_bytes(s.secret, bytes) && hook_events(s.events, &k->events)) {
+        sign_secret_valid(s.secret) && hook_events(s.events, &k->events)) {
         copy(k->name, sizeof k->name, s.name);
         copy(k->url, sizeof k->url, s.url);
         copy(k->type, sizeof k->type, s.type);
@@ -405,21 +353,17 @@ static void send_to(hooks *h, const hook *k, const char *id, pawl_bytes body, cl
 {
     char time_line[64], id_line[96];
     long long at = (long long)(now_us() / PAWL_SECOND);
-    buf text, signature;
-    buf_init(&text, alloc_default(), 2u << 20);
+    buf signature;
     buf_init(&signature, alloc_default(), 4096);
-    buf_fmt(&text, "%s.%lld.", id, at);
-    buf_add(&text, body.data, body.len);
     buf_str(&signature, "webhook-signature: ");
-    sign(k->secret, (pawl_bytes){buf_text(&text), text.len}, &signature);
-    if (*k->old_secret && now_us() < k->old_until_us) sign(k->old_secret, (pawl_bytes){text.data, text.len}, &signature);
+    sign_add(k->secret, id, at, body, &signature);
+    if (*k->old_secret && now_us() < k->old_until_us) sign_add(k->old_secret, id, at, body, &signature);
     snprintf(time_line, sizeof time_line, "webhook-timestamp: %lld", at);
     snprintf(id_line, sizeof id_line, "webhook-id: %s", id);
     const char *headers[] = {
         "Content-Type: application/json", "User-Agent: pawl", "Expect:", id_line, time_line, buf_text(&signature), NULL};
     client_post post = {.url = k->url, .body = body, .headers = headers, .timeout_us = SEND_US, .allowed = h->allowed};
     client_send(&post, answer);
-    buf_done(&text);
     buf_done(&signature);
 }
 
@@ -469,13 +413,12 @@ size_t hooks_list(hooks *h, hook out[HOOKS_MAX])
 
 static pawl_status settle_secret(hook *put, const hook *old, bool *made, pawl_error *err)
 {
-    char bytes[HOOK_SECRET];
     *made = false;
-    if (*put->secret && !secret_bytes(put->secret, bytes))
+    if (*put->secret && !sign_secret_valid(put->secret))
         return err_set(err, PAWL_INVALID, "\"secret\" must be \"whsec_\" and base64 of 24 to 64 bytes");
     if (!*put->secret && old) copy(put->secret, HOOK_SECRET, old->secret);
     if (!*put->secret) {
-        if (!make_secret(put->secret)) return err_set(err, PAWL_UNAVAILABLE, "could not draw a secret: try again");
+        if (!sign_secret_make(put->secret)) return err_set(err, PAWL_UNAVAILABLE, "could not draw a secret: try again");
         *made = true;
     }
     bool same = !old || strcmp(old->secret, put->secret) == 0;

@@ -7,12 +7,13 @@
 #define SERVER_HOOKS_H
 
 #include "base/log.h"
+#include "http/sign.h"
 #include <pawl.h>
 
 #define HOOKS_MAX 100
 #define HOOK_TYPE "pawl.hook"
 #define HOOK_QUEUE "pawl.hooks"
-#define HOOK_SECRET 128 /* "whsec_" and base64 of 24 to 64 bytes */
+#define HOOK_SECRET SIGN_SECRET
 
 typedef struct hook {
     char name[201], type[201], queue[201]; /* type, queue: "" is any */

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Who may include whom: cli > server > handlers > runtime > store > core > base, and http > base. A layer uses what is to its right
+# Who may include whom: cli > server > handlers > runtime > store > core > base, and server, handlers > http > base. A layer uses what is to its right
 # and nothing to its left; core reads no clock, takes no lock and does no I/O.
 set -euo pipefail
 cd "$PAWL_SOURCE_DIR"
@@ -15,7 +15,7 @@ declare -A uses=(
     [core]="core base"
     [store]="store core base"
     [runtime]="runtime store core base"
-    [handlers]="handlers runtime store core base"
+    [handlers]="handlers http runtime store core base"
     [http]="http base"
     [server]="server http handlers runtime store core base"
     [cli]="cli server http handlers runtime store core base"

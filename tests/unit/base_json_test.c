@@ -499,6 +499,20 @@ static void doubles_ignore_the_locale(void **state)
     buf_done(&out);
 }
 
+/* Memory of its very size: a tool that looks sees a byte that is read behind it. */
+static void a_text_is_not_read_beyond_its_end(void **state)
+{
+    (void)state;
+    static const char text[] = "\"0123456789abcdef0123456789abcdef0123456789abcdef\"";
+    for (size_t n = 1; n < sizeof text - 1; n++) {
+        char *cut = malloc(n);
+        assert_non_null(cut);
+        memcpy(cut, text, n);
+        assert_false(json_valid((pawl_bytes){cut, n}, NULL, NULL));
+        free(cut);
+    }
+}
+
 static void base64_has_padding(void **state)
 {
     (void)state;
@@ -556,6 +570,7 @@ int main(void)
         cmocka_unit_test(strings_survive_the_way_there_and_back),
         cmocka_unit_test(doubles_are_exact),
         cmocka_unit_test(doubles_ignore_the_locale),
+        cmocka_unit_test(a_text_is_not_read_beyond_its_end),
         cmocka_unit_test(base64_has_padding),
         cmocka_unit_test(a_full_buffer_is_noticed),
     };

@@ -390,6 +390,22 @@ static void instants_are_clamped(void **state)
     assert_string_equal(text, "9999-12-31T23:59:59.999999Z");
 }
 
+static void what_is_shown_is_harmless(void **state)
+{
+    (void)state;
+    static const char *const texts[][2] = {
+        {"plain", "plain"}, {"a\r\nb\x1b[m\x7f", "a??b?[m?"}, {"\xc2\x85x", "?x"}, {"\xc3\xbc\xff\xc3", "\xc3\xbc??"}, {"", ""}};
+    char out[16];
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        text_show(texts[i][0], strlen(texts[i][0]), out, sizeof out);
+        assert_string_equal(out, texts[i][1]);
+    }
+    text_show("abc\xe2\x98\x83", 6, out, 6); /* cut before the character that does not fit */
+    assert_string_equal(out, "abc");
+    text_show("a\0b", 3, out, sizeof out);
+    assert_string_equal(out, "a?b");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -405,6 +421,7 @@ int main(void)
         cmocka_unit_test(instants_agree_with_the_c_library),
         cmocka_unit_test(instants_are_parsed),
         cmocka_unit_test(instants_are_clamped),
+        cmocka_unit_test(what_is_shown_is_harmless),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "cli/guard.h"
+#include "handlers/guard.h"
 
 #include "base/error.h"
 #include <errno.h>

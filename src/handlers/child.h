@@ -4,11 +4,11 @@
  * ends when the command itself ends; whatever is left of its group is killed then. No descriptor of ours is inherited, no zombie is
  * left. If this process is killed its guard ends the group. May be used from many threads at once.
  */
-#ifndef CLI_CHILD_H
-#define CLI_CHILD_H
+#ifndef HANDLERS_CHILD_H
+#define HANDLERS_CHILD_H
 
 #include "base/buf.h"
-#include "cli/guard.h"
+#include "handlers/guard.h"
 
 #define CHILD_GRACE_US (5 * PAWL_SECOND)
 #define CHILD_LINE_MAX 4000 /* longer lines are split */

@@ -4,8 +4,8 @@
  * and ends, through a pipe that only this process holds the other end of: when the pipe ends, so does every group that is left. It kills
  * at once: the tasks are given to other nodes just then, and must not run twice for longer than need be.
  */
-#ifndef CLI_GUARD_H
-#define CLI_GUARD_H
+#ifndef HANDLERS_GUARD_H
+#define HANDLERS_GUARD_H
 
 #include <pawl.h>
 #include <sys/types.h>

@@ -1,4 +1,4 @@
-#include "cli/child.h"
+#include "handlers/child.h"
 
 #include "base/error.h"
 #include <errno.h>
