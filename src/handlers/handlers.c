@@ -16,7 +16,9 @@
 #define LINES_MAX 512 /* of a section */
 #define TEXTS_MAX (16u << 20)
 
-const handler_kind *const handler_kinds[] = {NULL};
+extern const handler_kind handler_exec;
+
+const handler_kind *const handler_kinds[] = {&handler_exec, NULL};
 
 typedef struct common {
     const char *kind, *queue;
