@@ -16,9 +16,9 @@
 #define LINES_MAX 512 /* of a section */
 #define TEXTS_MAX (16u << 20)
 
-extern const handler_kind handler_exec;
+extern const handler_kind handler_exec, handler_import;
 
-const handler_kind *const handler_kinds[] = {&handler_exec, NULL};
+const handler_kind *const handler_kinds[] = {&handler_exec, &handler_import, NULL};
 
 typedef struct common {
     const char *kind, *queue;

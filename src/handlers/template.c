@@ -234,7 +234,7 @@ static pawl_status put_value(arguments *a, const piece *p, json value, bool firs
     const char *text = n ? a->text.data + from : "";
     if (a->text.failed || n > TEMPLATE_ARGUMENT_MAX) return refuse(p, "is too long", err);
     if (memchr(text, '\0', n)) return refuse(p, "holds a NUL, which no argument can", err);
-    if (first && n && *text == '-' && p->type != ANY)
+    if (first && n && *text == '-' && p->type != ANY && !a->plain)
         return refuse(p, "begins with \"-\": the command would take it for an option", err);
     return check(p, value, text, n, err);
 }

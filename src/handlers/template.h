@@ -31,7 +31,8 @@ bool template_has_fields(const template *t);
 
 /* Arguments of a command, in `vector` once arguments_end was called. */
 typedef struct arguments {
-    buf text; /* one behind the other, each with its NUL */
+    buf text;   /* one behind the other, each with its NUL */
+    bool plain; /* they are for no command: a "-" means nothing */
     size_t count;
     char **vector; /* NULL-terminated */
 } arguments;

@@ -203,7 +203,7 @@ def check_children(server):
     checks.equal("who ignores SIGTERM is killed", server.ended(task)["state"], "cancelled")
     checks.that("and gone", not alive(pid))
 
-    task = server.ended(server.add("bad", {"how": "deaf"}, timeout_us=200000, max_attempts=1))
+    task = server.ended(server.add("bad", {"how": "deaf"}, timeout_us=1500000, max_attempts=1))
     checks.that("a timeout kills", task["state"] == "failed" and "timed out" in task["error"], task)
     checks.that("and all of it", not alive(pid_of(server, "deaf")))
 
