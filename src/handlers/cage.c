@@ -308,7 +308,7 @@ static _Noreturn void end_as(int status)
     signal(WTERMSIG(status), SIG_DFL);
     sigemptyset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
-    raise(WTERMSIG(status));
+    kill(getpid(), WTERMSIG(status));
     _exit(128 + WTERMSIG(status));
 }
 

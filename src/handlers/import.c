@@ -21,6 +21,7 @@
 
 #define CHUNK_BYTES (4u << 20) /* of rows, in one link */
 #define ERROR_TEXT 200
+#define ERRORS_BYTES (32u << 10) /* of the result */
 #define TEXTS_MAX (8u << 20)
 
 /* clang-format off */
@@ -128,7 +129,7 @@ static void note_bad(hop *l, const char *why)
     snprintf(text, sizeof text, "%.*s", (int)utf8_cut(why, strlen(why) < ERROR_TEXT ? strlen(why) : ERROR_TEXT), why);
     l->place.bad++;
     pawl_run_log(l->run, PAWL_WARN, "line %lld: %s", (long long)r->row_line, text);
-    if (l->errors_count >= IMPORT_ERRORS_MAX) return;
+    if (l->errors_count >= IMPORT_ERRORS_MAX || l->errors.len > ERRORS_BYTES) return;
     l->errors_count++;
     if (l->errors.len > 1) buf_char(&l->errors, ',');
     jsonw_init(&w, &l->errors, false);
@@ -299,7 +300,7 @@ static pawl_outcome refuse(pawl_run *run, const pawl_error *err)
 static void close_errors(hop *l)
 {
     buf_char(&l->errors, ']');
-    l->place.errors = l->errors.failed ? (pawl_bytes){0} : (pawl_bytes){l->errors.data, l->errors.len};
+    l->place.errors = (pawl_bytes){l->errors.data, l->errors.failed ? 0 : l->errors.len};
 }
 
 /* What the import has come to; `next`: the link that goes on, 0: there is none. */

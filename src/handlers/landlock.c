@@ -24,9 +24,8 @@
 /* Versions 1 to 5 took 13, 14, 15, 15 and 16 rights to files. */
 static const int rights_of[] = {0, 13, 14, 15, 15, 16};
 
-struct ruleset {
-    uint64_t files, net, scoped;
-};
+/* What a set of rules is about: files, the network (nothing), scopes. Kernels before version 6 know less than all three. */
+enum { FILES, NET, SCOPES, PARTS };
 
 struct beneath {
     uint64_t allowed;
@@ -76,14 +75,14 @@ int landlock_confine(const char *const *read, size_t reads, const char *const *w
     int version = landlock_version(), newest = (int)(sizeof rights_of / sizeof *rights_of) - 1;
     *path = NULL;
     if (!version) return ENOSYS;
-    struct ruleset set = {.files = (UINT64_C(1) << rights_of[version < newest ? version : newest]) - 1,
-                          .scoped = version >= 6 ? SCOPE_SIGNAL : 0};
-    size_t size = version >= 6 ? sizeof set : sizeof set.files;
-    int rules = (int)syscall(SYS_landlock_create_ruleset, &set, size, 0);
+    uint64_t set[PARTS] = {[FILES] = (UINT64_C(1) << rights_of[version < newest ? version : newest]) - 1,
+                           [SCOPES] = version >= 6 ? SCOPE_SIGNAL : 0};
+    size_t size = version >= 6 ? sizeof set : sizeof set[FILES];
+    int rules = (int)syscall(SYS_landlock_create_ruleset, set, size, 0);
     if (rules < 0) return errno;
-    int rc = allow_devices(rules, set.files);
+    int rc = allow_devices(rules, set[FILES]);
     if (!rc) rc = reads ? allow_all(rules, read, reads, READING, path) : allow_all(rules, everything, 1, READING, path);
-    if (!rc) rc = allow_all(rules, write, writes, set.files, path);
+    if (!rc) rc = allow_all(rules, write, writes, set[FILES], path);
     if (!rc && syscall(SYS_landlock_restrict_self, rules, 0)) rc = errno;
     close(rules);
     return rc;
