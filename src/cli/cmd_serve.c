@@ -323,6 +323,7 @@ int cmd_serve(cli *c)
     s.p = s.stop.p = cli_open(c,
                               &(pawl_options){.name = serve_set.name,
                                               .grace_us = -1,
+                                              .lease_us = serve_set.lease_us,
                                               .payload_max = (size_t)serve_set.payload_max,
                                               .log = s.log.sink,
                                               .log_level = s.log.level,

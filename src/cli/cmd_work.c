@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "handlers/child.h"
+#include "handlers/verdict.h"
 #include "cli/help.h"
 #include "cli/stop.h"
 #include "cli/work.h"
@@ -139,63 +139,15 @@ static char **environment(buf *text, const pawl_run *run, const char *store)
     return work_environment(text, &task, store);
 }
 
-/* What a command printed, without the newlines at the end, as a shell would take it; answers what that is. */
-const char *work_trim(pawl_bytes *output)
+static pawl_outcome judge(job *j, const child_end *end)
 {
-    while (output->len && (output->data[output->len - 1] == '\n' || output->data[output->len - 1] == '\r')) output->len--;
-    if (json_valid(*output, NULL, NULL)) return NULL;
-    return utf8_valid(output->data, output->len) ? "text/plain; charset=utf-8" : "application/octet-stream";
-}
-
-static void keep_result(pawl_run *run, buf *output)
-{
-    pawl_error err;
-    pawl_bytes result = {output->data, output->len};
-    if (output->failed) {
-        pawl_run_log(run, PAWL_WARN, "the output is larger than %u KiB and was not kept as the result", WORK_RESULT_MAX >> 10);
-        return;
-    }
-    const char *type = work_trim(&result);
-    if (!result.len) return;
-    if (pawl_run_result(run, result, type, &err))
-        pawl_run_log(run, PAWL_WARN, "the output was not kept as the result: %s", err.message);
-}
-
-static pawl_outcome judge_signal(job *j, int number)
-{
-    char code[32];
-    const char *name = sigabbrev_np(number);
-    snprintf(code, sizeof code, "signal_%s", name ? name : "unknown");
-    pawl_run_error_code(j->run, code);
-    return pawl_retry(j->run, "killed by SIG%s%s%s", name ? name : "?", *j->last ? ": " : "", j->last);
-}
-
-static pawl_outcome judge_status(job *j, int status)
-{
-    char code[32];
-    snprintf(code, sizeof code, "exit_%d", status);
-    pawl_run_error_code(j->run, code);
-    if (status == WORK_SNOOZE) return pawl_snooze(o.snooze_us);
-    if (status == WORK_FAIL) return pawl_fail(j->run, "exit status %d%s%s", status, *j->last ? ": " : "", j->last);
-    return pawl_retry(j->run, "exit status %d%s%s", status, *j->last ? ": " : "", j->last);
-}
-
-static pawl_outcome judge(job *j, child_end *end)
-{
-    if (WIFEXITED(end->status) && WEXITSTATUS(end->status) == 0) {
-        keep_result(j->run, end->output);
-        return pawl_ok();
-    }
-    if (!j->stopped && atomic_load(&kill_now)) j->stopped = pawl_run_sleep(j->run, CHILD_GRACE_US); /* the word is on its way */
-    switch (j->stopped) {
-    case PAWL_STOP_CANCELLED: return pawl_cancelled();
-    case PAWL_STOP_TIMEOUT: return pawl_retry(j->run, "timed out%s%s", *j->last ? ": " : "", j->last);
-    case PAWL_STOP_SHUTDOWN: return pawl_retry(j->run, "interrupted: the worker was stopped");
-    case PAWL_STOP_LEASE_LOST: return pawl_retry(j->run, "stopped: the lease was lost");
-    case PAWL_GO_ON: break;
-    }
-    if (WIFEXITED(end->status)) return judge_status(j, WEXITSTATUS(end->status));
-    return judge_signal(j, WTERMSIG(end->status));
+    bool ok = WIFEXITED(end->status) && WEXITSTATUS(end->status) == 0;
+    if (!ok && !j->stopped && atomic_load(&kill_now))
+        j->stopped = pawl_run_sleep(j->run, CHILD_GRACE_US); /* the word is on its way */
+    return verdict_of(
+        j->run,
+        &(verdict){
+            .status = end->status, .stopped = j->stopped, .last = j->last, .snooze_us = o.snooze_us, .output = end->output});
 }
 
 static pawl_outcome run_command(pawl_run *run, void *ctx)
@@ -206,7 +158,7 @@ static pawl_outcome run_command(pawl_run *run, void *ctx)
     buf text, output;
     job j = {.run = run};
     buf_init(&text, alloc_default(), 1 << 20);
-    buf_init(&output, alloc_default(), WORK_RESULT_MAX);
+    buf_init(&output, alloc_default(), VERDICT_RESULT_MAX);
     char **env = environment(&text, run, w->c->store);
     child_end end = {.output = &output};
     child_spec spec = {.argv = w->c->rest,

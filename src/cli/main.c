@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "cli/help.h"
+#include "handlers/cage.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -301,6 +302,7 @@ static void hold_standard_descriptors(void)
 
 int main(int argc, char **argv)
 {
+    if (argc && strcmp(argv[0], CAGE_NAME) == 0) return cage_main(argc, argv);
     hold_standard_descriptors();
     context.program = argc ? argv[0] : "pawl";
     int code = start(&context, argc, argv);

@@ -27,7 +27,7 @@ const opt serve_opts[] = {
     OPTION(OPT_LIST, "hook-networks", &serve_set.hook_networks, "NETWORK", "private addresses that hooks may be sent to, like 10.1.0.0/16; may be repeated"),
     OPTION(OPT_TEXT, "prefix", &serve_set.prefix, "PATH", "of all paths, behind a proxy: /pawl"),
     OPTION(OPT_NAME, "name", &serve_set.name, "NAME", "of this node, for people (default: the host's name)"),
-    OPTION(OPT_DURATION, "lease", &serve_set.lease_us, "DURATION", "of the tasks that remote workers have: after the server's death others wait this long", .min = 1500 * PAWL_MILLISECOND, .max = PAWL_DAY, .fallback = "30s"),
+    OPTION(OPT_DURATION, "lease", &serve_set.lease_us, "DURATION", "of the tasks that it and its remote workers have: after its death others wait this long", .min = 1500 * PAWL_MILLISECOND, .max = PAWL_DAY, .fallback = "30s"),
     OPTION(OPT_INT, "threads", &serve_set.threads, "N", "threads that speak HTTP", .min = 1, .max = 64, .fallback = "2"),
     OPTION(OPT_INT, "desk-threads", &serve_set.desk_threads, "N", "threads that wait for the store", .min = 1, .max = 256, .fallback = "8"),
     OPTION(OPT_INT, "connections", &serve_set.connections, "N", "open at once; others are told to come back", .min = 1, .max = 1000000, .fallback = "10000"),

@@ -2,12 +2,8 @@
 #ifndef CLI_WORK_H
 #define CLI_WORK_H
 
-#include "handlers/child.h"
+#include "handlers/verdict.h"
 #include "cli/cli.h"
-
-#define WORK_RESULT_MAX (64u << 10)
-#define WORK_FAIL 65   /* EX_DATAERR */
-#define WORK_SNOOZE 75 /* EX_TEMPFAIL */
 
 typedef struct work_settings {
     const char *queue, *name;
@@ -24,7 +20,6 @@ typedef struct work_task {
 } work_task;
 
 char **work_environment(buf *text, const work_task *task, const char *store);
-const char *work_trim(pawl_bytes *output); /* the content type of what is left; NULL: JSON */
 void work_show(const cli *c, const pawl_event *e);
 
 int work_remote(cli *c, const work_settings *o, guard *guard); /* stops the guard, too */

@@ -59,8 +59,8 @@ static void judge_status(json_writer *w, const job *j, int status)
     char code[32], what[48];
     snprintf(code, sizeof code, "exit_%d", status);
     snprintf(what, sizeof what, "exit status %d", status);
-    if (status != WORK_SNOOZE) {
-        failed(w, status == WORK_FAIL ? "failed" : "retry", code, what, j->last);
+    if (status != VERDICT_SNOOZE) {
+        failed(w, status == VERDICT_FAIL ? "failed" : "retry", code, what, j->last);
         return;
     }
     json_text(w, "outcome", "snooze");
@@ -79,7 +79,7 @@ static void judge_signal(json_writer *w, const job *j, int number)
 static void succeeded(json_writer *w, const buf *output)
 {
     pawl_bytes result = {output->data, output->len};
-    const char *type = output->failed ? NULL : work_trim(&result);
+    const char *type = output->failed ? NULL : verdict_trim(&result);
     json_text(w, "outcome", "succeeded");
     if (output->failed || !result.len) return;
     if (type) json_text(w, "result_type", type);
@@ -193,7 +193,7 @@ static void run_job(job *j)
     pawl_error err = {0};
     buf env_text, output, body;
     buf_init(&env_text, alloc_default(), 1 << 20);
-    buf_init(&output, alloc_default(), WORK_RESULT_MAX);
+    buf_init(&output, alloc_default(), VERDICT_RESULT_MAX);
     buf_init(&body, alloc_default(), TEXT_MAX);
     char **env = work_environment(&env_text, &j->task, NULL);
     child_end end = {.output = &output};

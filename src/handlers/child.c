@@ -1,6 +1,7 @@
 #include "handlers/child.h"
 
 #include "base/error.h"
+#include "handlers/cage.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define CAGE_LATE_US (15 * PAWL_SECOND)
 #define TICK_MS 100 /* how often `stop` is asked while nothing else happens */
 
 enum { IN, OUT, ERR, STREAMS };
@@ -26,10 +28,12 @@ typedef struct child {
     int ours[STREAMS]; /* our ends of the pipes; -1: closed */
     int theirs[STREAMS];
     size_t written; /* of the input */
-    char line[CHILD_LINE_MAX + 1];
-    size_t line_len;
+    struct line {
+        char text[CHILD_LINE_MAX + 1];
+        size_t len;
+    } lines[STREAMS];
     child_stop told;
-    int64_t term_at_us;
+    int64_t term_at_us, grace_us;
 } child;
 
 static int64_t mono_us(void)
@@ -86,7 +90,8 @@ static int spawn(child *c)
     if (!rc) rc = posix_spawnattr_setsigmask(&attr, &none);
     if (!rc) rc = posix_spawnattr_setpgroup(&attr, 0);
     if (!rc) rc = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-    if (!rc) rc = posix_spawnp(&c->pid, c->spec->argv[0], &actions, &attr, c->spec->argv, c->spec->env);
+    if (!rc && c->spec->caged) rc = posix_spawn(&c->pid, "/proc/self/exe", &actions, &attr, c->spec->argv, c->spec->env);
+    else if (!rc) rc = posix_spawnp(&c->pid, c->spec->argv[0], &actions, &attr, c->spec->argv, c->spec->env);
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&actions);
     return rc;
@@ -107,19 +112,22 @@ static void feed(child *c)
     shut(&c->ours[IN]);
 }
 
-static void end_line(child *c)
+static void end_line(child *c, int stream)
 {
-    if (c->line_len && c->line[c->line_len - 1] == '\r') c->line_len--;
-    c->line[c->line_len] = 0;
-    if (c->line_len) c->spec->line(c->spec->ctx, c->line);
-    c->line_len = 0;
+    struct line *l = &c->lines[stream];
+    if (l->len && l->text[l->len - 1] == '\r') l->len--;
+    l->text[l->len] = 0;
+    if (l->len && stream == OUT) c->spec->out_line(c->spec->ctx, l->text);
+    else if (l->len) c->spec->line(c->spec->ctx, l->text);
+    l->len = 0;
 }
 
-static void take_lines(child *c, const char *data, size_t n)
+static void take_lines(child *c, int stream, const char *data, size_t n)
 {
+    struct line *l = &c->lines[stream];
     for (size_t i = 0; i < n; i++) {
-        if (data[i] != '\n') c->line[c->line_len++] = data[i] ? data[i] : ' ';
-        if (data[i] == '\n' || c->line_len == CHILD_LINE_MAX) end_line(c);
+        if (data[i] != '\n') l->text[l->len++] = data[i] ? data[i] : ' ';
+        if (data[i] == '\n' || l->len == CHILD_LINE_MAX) end_line(c, stream);
     }
 }
 
@@ -135,8 +143,8 @@ static bool take(child *c, int stream)
         shut(&c->ours[stream]);
         return false;
     }
-    if (stream == OUT) buf_add(c->end->output, block, (size_t)n);
-    else take_lines(c, block, (size_t)n);
+    if (stream == OUT && !c->spec->out_line) buf_add(c->end->output, block, (size_t)n);
+    else take_lines(c, stream, block, (size_t)n);
     return true;
 }
 
@@ -145,24 +153,30 @@ static void take_rest(child *c)
 {
     for (int i = 0; i < 1024 && take(c, OUT); i++) {}
     for (int i = 0; i < 1024 && take(c, ERR); i++) {}
-    end_line(c);
+    end_line(c, OUT);
+    end_line(c, ERR);
 }
 
 /* ---- the end -------------------------------------------------------------------------------------------------------------------- */
+
+/* A cage is left alone with its commands for a while longer: if it is killed, they are orphans. */
+static void send(const child *c, child_stop what)
+{
+    int64_t late_us = c->told ? mono_us() - c->term_at_us : 0;
+    if (!c->spec->caged) kill(-c->pid, what == CHILD_TERM ? SIGTERM : SIGKILL);
+    else if (what == CHILD_TERM) kill(c->pid, SIGTERM);
+    else kill(c->pid, late_us > c->grace_us + CAGE_LATE_US ? SIGKILL : CAGE_KILL);
+}
 
 static void tell(child *c)
 {
     child_stop want = c->told == CHILD_KILL ? CHILD_KILL : c->spec->stop(c->spec->ctx);
     int64_t now = mono_us();
-    if (c->told == CHILD_TERM && now - c->term_at_us >= CHILD_GRACE_US) want = CHILD_KILL;
-    if (want == CHILD_TERM && c->told == CHILD_GO_ON) {
-        kill(-c->pid, SIGTERM);
-        c->told = CHILD_TERM;
-        c->term_at_us = now;
-    }
-    if (want == CHILD_KILL) {
-        kill(-c->pid, SIGKILL);
-        c->told = CHILD_KILL;
+    if (want && !c->told) c->term_at_us = now;
+    if (c->told == CHILD_TERM && now - c->term_at_us >= c->grace_us) want = CHILD_KILL;
+    if (want == CHILD_KILL || (want == CHILD_TERM && !c->told)) {
+        send(c, want);
+        c->told = want;
     }
 }
 
@@ -197,7 +211,7 @@ static void reap(child *c)
 
 pawl_status child_run(const child_spec *spec, child_end *end, pawl_error *err)
 {
-    child c = {.spec = spec, .end = end, .pidfd = -1};
+    child c = {.spec = spec, .end = end, .pidfd = -1, .grace_us = spec->grace_us ? spec->grace_us : CHILD_GRACE_US};
     int rc = open_pipes(&c) ? spawn(&c) : errno;
     shut_all(c.theirs);
     if (rc) {

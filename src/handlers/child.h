@@ -1,7 +1,7 @@
 /* A command run as a child process: bytes in, bytes out, lines of its standard error, and an end that always comes.
  *
  * The child leads a process group of its own. When `stop` says so the group gets SIGTERM, and SIGKILL CHILD_GRACE_US later. The run
- * ends when the command itself ends; whatever is left of its group is killed then. No descriptor of ours is inherited, no zombie is
+ * ends when the command itself ends; whatever is left of its group is killed then. (What has left the group is not: that takes a cage.) No descriptor of ours is inherited, no zombie is
  * left. If this process is killed its guard ends the group. May be used from many threads at once.
  */
 #ifndef HANDLERS_CHILD_H
@@ -19,10 +19,13 @@ typedef struct child_spec {
     char *const *argv;
     char *const *env;
     pawl_bytes input;
-    void (*line)(void *ctx, const char *line); /* of standard error, without its newline */
-    child_stop (*stop)(void *ctx);             /* asked several times a second */
+    void (*line)(void *ctx, const char *line);     /* of standard error, without its newline */
+    void (*out_line)(void *ctx, const char *line); /* of standard output; NULL: it is kept as `output` */
+    child_stop (*stop)(void *ctx);                 /* asked several times a second */
     void *ctx;
     const guard *guard; /* may be NULL */
+    int64_t grace_us;   /* between SIGTERM and SIGKILL; 0 = CHILD_GRACE_US */
+    bool caged;         /* the command is a cage (cage.h), which has the grace to itself and is told by signals of its own */
 } child_spec;
 
 typedef struct child_end {

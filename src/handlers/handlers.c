@@ -16,9 +16,9 @@
 #define LINES_MAX 512 /* of a section */
 #define TEXTS_MAX (16u << 20)
 
-extern const handler_kind handler_email, handler_webhook;
+extern const handler_kind handler_email, handler_exec, handler_import, handler_webhook;
 
-const handler_kind *const handler_kinds[] = {&handler_email, &handler_webhook, NULL};
+const handler_kind *const handler_kinds[] = {&handler_email, &handler_exec, &handler_import, &handler_webhook, NULL};
 
 typedef struct common {
     const char *kind, *queue;

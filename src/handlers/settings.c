@@ -52,6 +52,24 @@ static pawl_status put_int(const setting *s, const char *text, int64_t *to, pawl
                    (long long)max);
 }
 
+static pawl_status put_bytes(const setting *s, const char *text, int64_t *to, pawl_error *err)
+{
+    char digits[24];
+    static const char units[] = "KMG";
+    size_t n = strlen(text);
+    const char *unit = n > 1 ? strchr(units, text[n - 1]) : NULL;
+    int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+    int64_t value, max = s->max ? s->max : INT64_MAX;
+    snprintf(digits, sizeof digits, "%.*s", (int)(n - (unit != NULL)), text);
+    if (n < sizeof digits && int_parse(digits, 0, max >> shift, &value) && value << shift >= s->min) {
+        *to = value << shift;
+        return PAWL_OK;
+    }
+    return err_set(err, PAWL_INVALID,
+                   "%s \"%.60s\" is not a number of bytes between %lld and %lld: write it like 1000000, 64K, 16M or 2G", s->name,
+                   text, (long long)s->min, (long long)max);
+}
+
 static pawl_status put_duration(const setting *s, const char *text, int64_t *to, pawl_error *err)
 {
     int64_t us;
@@ -114,6 +132,7 @@ pawl_status settings_put(const setting *s, const char *text, void *to, pawl_aren
     case SETTING_LINES: return add_item(s, text, strlen(text), at, arena, err);
     case SETTING_LIST: return add_items(s, text, at, arena, err);
     case SETTING_INT: return put_int(s, text, at, err);
+    case SETTING_BYTES: return put_bytes(s, text, at, err);
     case SETTING_DURATION: return put_duration(s, text, at, err);
     case SETTING_FLAG: return put_flag(s, text, at, err);
     case SETTING_END: break;

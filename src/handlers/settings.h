@@ -17,6 +17,7 @@ typedef enum setting_type {
     SETTING_LINES,    /* text_list: one item a line; the setting may be repeated, and order is kept */
     SETTING_LIST,     /* text_list: separated by commas; may be repeated, too */
     SETTING_INT,      /* int64_t within min..max */
+    SETTING_BYTES,    /* int64_t within min..max; may end in K, M or G, of 1024 each */
     SETTING_DURATION, /* int64_t microseconds within min..max */
     SETTING_FLAG      /* bool: true or false, yes or no */
 } setting_type;
@@ -32,7 +33,7 @@ typedef struct setting {
     size_t offset;        /* of its member, whose type follows from `type` */
     const char *value;    /* what stands for it in the sample: "DIRECTORY" */
     const char *help;     /* a phrase, for the sample */
-    int64_t min, max;     /* INT, DURATION; both 0: no bounds but the type's */
+    int64_t min, max;     /* INT, BYTES, DURATION; both 0: no bounds but the type's */
     const char *fallback; /* default, read like a value; NULL: zero */
     const char *choices;  /* "log|result" */
     bool needed;          /* a section without it is refused */
