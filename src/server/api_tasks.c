@@ -223,6 +223,7 @@ static void act_on_ids(call *c, const action *act, one_fn one)
         json_text(&a.w, "status", pawl_status_name(status));
         if (status) json_text(&a.w, "detail", err.message);
         if (!status && receipt.id) json_id(&a.w, "as", receipt.id);
+        if (!status && receipt.id) json_text(&a.w, "outcome", pawl_dispatched_name(receipt.outcome));
         jsonw_end_object(&a.w);
         done += !status;
     }

@@ -35,6 +35,8 @@ typedef struct tree_options {
 pawl_status tree_json(json_writer *w, pawl *p, const tree_options *options, pawl_error *err);
 void event_json(json_writer *w, const pawl_fact *fact);
 void schedule_json(json_writer *w, const pawl_schedule_info *s, bool all); /* all: with payload, next times and occurrences */
+void definition_json(json_writer *w, const pawl_schedule *s,
+                     bool whole); /* whole: with payload and whether it is off, to be sent */
 void instants_json(json_writer *w, const char *key, const int64_t *times_us, size_t count);
 void limits_totals_json(json_writer *w, const pawl_limits *l); /* a member `totals` */
 

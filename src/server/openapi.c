@@ -35,7 +35,7 @@ static const struct {
     {"page", "tasks:[task] next:text? partial:bool"},
     {"item", "index:int id:id* outcome:text* status:text* detail:text*"},
     {"bulk", "results:[item] stored:int refused:int"},
-    {"result", "id:id status:text detail:text* as:id*"},
+    {"result", "id:id status:text detail:text* as:id* outcome:text*"},
     {"results", "results:[result]* count:int"},
     {"queue", "name:text paused:bool served:bool waiting:int pending:int leased:int failed:int due:int oldest_due_at:time?"},
     {"queues", "queues:[queue]"},

@@ -58,6 +58,7 @@ export interface Rate {
   retries_free?: boolean; /* further attempts take nothing */
   discard?: boolean; /* fail what cannot start at once */
   horizon?: string; /* fail a task whose slot is farther away; 1h by default */
+  horizon_us?: number; /* the same in microseconds */
   no_horizon?: boolean; /* let tasks wait however long */
 }
 
@@ -341,6 +342,7 @@ export interface Result {
   status: string;
   detail?: string;
   as?: Id;
+  outcome?: string;
 }
 
 export interface Results {
