@@ -483,6 +483,7 @@ typedef struct events {
 
 void events_init(runtime *rt);
 void events_publish(runtime *rt, const pawl_event *event);
+bool events_wanted(runtime *rt); /* somebody has subscribed */
 pawl_status events_subscribe(runtime *rt, size_t capacity, pawl_subscription **out, pawl_error *err);
 bool events_wait(pawl_subscription *s, int64_t until_us); /* for one; false: none came, or the engine closes */
 void events_close(runtime *rt);                           /* subscriptions live on without it */

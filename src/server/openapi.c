@@ -70,7 +70,7 @@ static const struct {
     {"reported", "results:[reported_item] lease_us:int drain:bool stopping:bool"},
     {"act", "at:time? who:text? action:text? detail:text? id:id?"},
     {"acts", "acts:[act] next:int?"},
-    {"event", "at:time? event:text id:id? type:text? queue:text? attempt:int fence:int delay_us:int* percent:int* text:text* node:text?"},
+    {"event", "at:time? event:text id:id? type:text? queue:text? attempt:int fence:int delay_us:int* percent:int* lost_node:int* text:text* node:text?"},
     {"hook", "name:text url:text events:[text] type:text? queue:text? disabled:bool why:text? created_at:time?"},
     {"hooks", "hooks:[hook]"},
     {"hook_made", "name:text secret:text*"},

@@ -314,6 +314,26 @@ static void cancel_where(void **state)
     await(w, receipts[0].id, PAWL_CANCELLED);
 }
 
+/* What was cancelled before it started is told by its names, too. */
+static void events_of_cancels(void **state)
+{
+    world *w = *state;
+    w->p = world_open(w, (pawl_options){0});
+    pawl_subscription *s;
+    ok(pawl_subscribe(w->p, 0, &s, &w->err));
+    pawl_id one = send(w, (pawl_task){.type = "t1", .queue = "q1"}), two = send(w, (pawl_task){.type = "t2", .queue = "q2"});
+    ok(pawl_cancel(w->p, one, NULL, &w->err));
+    ok(pawl_cancel_where(w->p, &(pawl_filter){.queue = "q2"}, NULL, NULL, &w->err));
+    for (int i = 0; i < 2; i++) {
+        pawl_event event = {0};
+        while (event.kind != PAWL_EVENT_CANCELLED) assert_true(pawl_next_event(s, PATIENCE, &event));
+        assert_true(event.id == (i ? two : one));
+        assert_string_equal(event.type, i ? "t2" : "t1");
+        assert_string_equal(event.queue, i ? "q2" : "q1");
+    }
+    pawl_unsubscribe(s);
+}
+
 static void events_in_order(void **state)
 {
     world *w = *state;
@@ -418,6 +438,7 @@ int main(int argc, char **argv)
         TEST(pause_and_resume),
         TEST(dead_letters),
         TEST(cancel_where),
+        TEST(events_of_cancels),
         TEST(events_in_order),
         TEST(slow_subscriber_loses_the_oldest),
         TEST(backup),

@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -433,6 +434,10 @@ def metrics():
     with open(f"{os.environ['PAWL_SOURCE_DIR']}/docs/server.md", encoding="utf-8") as file:
         documented = dict(re.findall(r"^\| `(pawl_\w+)` \| (\w+) \|", file.read(), re.M))
     checks.equal("docs/server.md names them", documented, kinds)
+    promtool = shutil.which("promtool")
+    if promtool:
+        told = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True)
+        checks.equal("promtool finds nothing", (told.returncode, told.stdout + told.stderr), (0, ""))
     checks.that("queues are there", ("pawl_queue_pending_tasks", "lines") in seen, seen)
 
 

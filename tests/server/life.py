@@ -265,6 +265,25 @@ def events():
             client.close()
 
 
+def lose_a_node(server, stream, mail):
+    """A node that is killed while it has a task: when others have found out, listeners know that they may have missed something."""
+    doomed = subprocess.Popen([served.PAWL, "work", "--store", "sqlite:pawl.db", "--quiet", "--queue", "doomed", "--", "sleep", "600"],
+                              cwd=server.folder, stdout=subprocess.DEVNULL)
+    task = served.pawl("enqueue", "--store", "sqlite:pawl.db", "--type", "slow", "--queue", "doomed", folder=server.folder)
+    told = stream.next()
+    while told["event"] != "started" or told["data"]["id"] != task:
+        told = stream.next()
+    doomed.kill()
+    doomed.wait()
+    before = told
+    while told["event"] != "node_lost":
+        before, told = told, stream.next()
+    checks.equal("a gap stands before what says why", (before["event"], before.get("data")), ("gap", {"lost": None}))
+    while told["event"] != "gap":
+        told = mail.next()
+    checks.that("also for one who wants a type alone", told["data"]["lost"] is None)
+
+
 def of_others():
     """What other processes do to tasks of the store is told, too; also to a second server, and after it came back."""
     with served.Server() as server:
@@ -287,6 +306,12 @@ def of_others():
                 while told["data"].get("id") != other or told["event"] != "succeeded":
                     told = client.next()
                 checks.equal(name, told["data"]["type"], "mail")
+            waits = served.pawl("enqueue", "--store", "sqlite:pawl.db", "--type", "mail", "--queue", "later", "--delay", "1h", folder=server.folder)
+            served.pawl("tasks", "cancel", waits, "--store", "sqlite:pawl.db", folder=server.folder)
+            while told["event"] != "cancelled":
+                told = mail.next()
+            checks.equal("cancelled by a command", (told["data"]["id"], told["data"]["type"], told["data"]["queue"]), (waits, "mail", "later"))
+            lose_a_node(server, stream, mail)
             for client in (stream, again, mail):
                 client.close()
             second.stop()

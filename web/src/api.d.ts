@@ -628,6 +628,7 @@ export interface Event {
   fence: number;
   delay_us?: number;
   percent?: number;
+  lost_node?: number;
   text?: string;
   node: string | null;
 }
