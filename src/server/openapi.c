@@ -77,7 +77,7 @@ static const struct {
     {"gap", "lost:int?"},
     {"alive", "status:text version:text"},
     {"ready", "status:text text:text?* store_latency_us:int* loop_lag_us:int* lease_left_us:int* running:int* ready:int* stuck:int* long_running:int* "
-              "pending:int* leased:int* dead:int* oldest_due_at:time?*"},
+              "stale:int* due:int* pending:int* leased:int* dead:int* oldest_due_at:time?*"},
     {"session", "name:text tenant:text? scopes:[text] login:bool version:text store:text?"},
     {"problem", "type:text title:text status:int detail:text"},
 };

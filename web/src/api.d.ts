@@ -672,6 +672,8 @@ export interface Ready {
   ready?: number;
   stuck?: number;
   long_running?: number;
+  stale?: number;
+  due?: number;
   pending?: number;
   leased?: number;
   dead?: number;
