@@ -26,8 +26,16 @@ const char help_limits_turns[] =
     "  pawl limits turns imports --tenant acme --weight 3\n"
     "  pawl limits turns imports --off\n";
 
-static const char *key_text, *tenant_name, *by_name;
-static int64_t weight = 1;
+const char help_queues_set[] =
+    "How many tasks of QUEUE run at a time, on all nodes together, and whether its tenants take turns. The same as pawl limits running\n"
+    "QUEUE N --queue, and pawl limits turns.\n"
+    "\n"
+    "Examples\n"
+    "  pawl queues set imports --running 10 --turns on\n"
+    "  pawl queues set imports --running 0\n";
+
+static const char *key_text, *tenant_name, *by_name, *turns;
+static int64_t weight = 1, running = -1;
 static bool of_queue, per_key, ordered, off;
 
 #define BY OPTION(OPT_NAME, "by", &by_name, "NAME", "who does it, for the operator log (default: you)")
@@ -42,6 +50,10 @@ const opt limits_concurrency_opts[] = {
 const opt limits_turns_opts[] = {OPTION(OPT_NAME, "tenant", &tenant_name, "TENANT", "whose weight is set"),
                                  OPTION(OPT_INT, "weight", &weight, "N", "tasks at each of its turns", 1, 65536, "1"),
                                  OPTION(OPT_FLAG, "off", &off, NULL, "tenants no longer take turns"), BY, OPTIONS_END};
+
+const opt queues_set_opts[] = {
+    OPTION(OPT_INT, "running", &running, "N", "so many tasks at a time; 0: no limit", .min = 0, .max = 65536),
+    OPTION(OPT_CHOICE, "turns", &turns, "on|off", "tenants take turns, or no longer", .choices = "on|off"), BY, OPTIONS_END};
 
 /* ---- showing ------------------------------------------------------------------------------------------------------------- */
 
@@ -150,4 +162,14 @@ int cmd_limits_turns(cli *c)
     if (off && tenant_name) return cli_usage(c, "--off is for the whole queue: use --weight 1 for a tenant");
     if (tenant_name) return set(c, PAWL_SCOPE_TENANTS, tenant_name, (int)weight, "weighted");
     return set(c, PAWL_SCOPE_TENANTS, NULL, !off, off ? "tenants no longer take turns" : "tenants take turns");
+}
+
+int cmd_queues_set(cli *c)
+{
+    bool on = turns && strcmp(turns, "on") == 0;
+    int code = 0;
+    if (running < 0 && !turns) return cli_usage(c, "say what: --running N, --turns on or --turns off");
+    if (running >= 0) code = set(c, PAWL_SCOPE_QUEUE, NULL, (int)running, running ? "limited" : "no longer limited");
+    if (!code && turns) code = set(c, PAWL_SCOPE_TENANTS, NULL, on, on ? "tenants take turns" : "tenants no longer take turns");
+    return code;
 }

@@ -42,6 +42,8 @@ const command commands[] = {
     {"queues pause", "Queues", "start no more tasks of a queue, on any node", "QUEUE...", help_pause, by_opts, 1, -1, false,
      cmd_queues_pause},
     {"queues resume", "Queues", "let a paused queue go on", "QUEUE...", help_resume, by_opts, 1, -1, false, cmd_queues_resume},
+    {"queues set", "Queues", "limit how many tasks of a queue run at a time", "QUEUE [OPTIONS]", help_queues_set, queues_set_opts,
+     1, 1, false, cmd_queues_set},
     {"limits list", "Limits", "limits, and what is left of them", "[OPTIONS]", help_limits_list, limits_list_opts, 0, 0, false,
      cmd_limits_list},
     {"limits set", "Limits", "limit the starts of a type, for each rate key", "TYPE RATE [OPTIONS]", help_limits_set,
@@ -243,7 +245,7 @@ static bool knows_server(const command *command)
     static int (*const known[])(cli *c) = {
         cmd_enqueue, cmd_tasks_list, cmd_tasks_show, cmd_tasks_why, cmd_tasks_wait, cmd_tasks_cancel, cmd_tasks_retry,
         cmd_tasks_tree, cmd_batches_list, cmd_batches_show, cmd_batches_open, cmd_batches_close, cmd_batches_cancel,
-        cmd_queues_list, cmd_queues_pause, cmd_queues_resume, cmd_limits_list, cmd_limits_set, cmd_limits_drop,
+        cmd_queues_list, cmd_queues_pause, cmd_queues_resume, cmd_queues_set, cmd_limits_list, cmd_limits_set, cmd_limits_drop,
         cmd_limits_pause, cmd_limits_resume, cmd_limits_concurrency, cmd_limits_turns, cmd_schedules_list, cmd_schedules_show,
         cmd_schedules_add, cmd_schedules_edit, cmd_schedules_enable, cmd_schedules_disable, cmd_schedules_run, cmd_schedules_rm,
         cmd_dead_list, cmd_dead_retry, cmd_dead_ack, cmd_work, cmd_stats, cmd_nodes, cmd_log, cmd_events, cmd_top};

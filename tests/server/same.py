@@ -144,6 +144,8 @@ def main():
             act("limits", "running", "imports@", "10", "--queue")
             act("limits", "running", "sync@", "1", "--per-key", "--ordered")
             act("limits", "running", "sync@", "1", "--key", "k/1")
+            act("queues", "set", "imports@", "--running", "7", "--turns", "on")
+            act("queues", "set", "imports@", code=2)
             act("limits", "turns", "imports@")
             act("limits", "turns", "imports@", "--tenant", "acme", "--weight", "3")
             act("limits", "pause", "mail@", "--key", "far")
