@@ -754,13 +754,17 @@ typedef struct pawl_filter {
     bool oldest_first;          /* default: newest first */
     int limit;                  /* 0 = 100, at most 1000 */
     const char *cursor;         /* from the page before */
+    /* Text that is anywhere in the task's names, its payload, result, error or note; letters of ASCII count the same in either case. Nothing
+     * indexes it: one call looks at a thousand tasks that match otherwise, or for a second, and the page says how far it came. */
+    const char *search;
 } pawl_filter;
 
 typedef struct pawl_page {
     size_t count;
     const pawl_info *const *tasks;
-    const char *next; /* NULL: that was all */
-    bool partial;     /* the time for one look was used up: there may be more behind `next` though the page is short */
+    const char *next;          /* NULL: that was all */
+    bool partial;              /* the time for one look was used up: there may be more behind `next` though the page is short */
+    int64_t looked, looked_us; /* of a search: how many tasks were looked at, and when the last of them was created */
 } pawl_page;
 
 /* One page of tasks, by id. Reads what is committed; never blocks writers. */
@@ -1319,7 +1323,8 @@ PAWL_API void pawl_relatives_free(pawl_relatives *relatives);
     X(LEASE_LOST, "lease_lost") X(PAUSED, "paused") X(RESUMED, "resumed")       \
     X(STORE_DOWN, "store_down") X(STORE_UP, "store_up") X(NODE_STARTED, "node_started") \
     X(NODE_STOPPED, "node_stopped") X(UNKNOWN_TYPE, "unknown_type") X(LONG_RUNNING, "long_running") \
-    X(STORE_CLOSED, "store_closed") X(DEFERRED, "deferred") X(RATE_OPEN, "rate_open") X(LIMITS_CHANGED, "limits_changed")
+    X(STORE_CLOSED, "store_closed") X(DEFERRED, "deferred") X(RATE_OPEN, "rate_open") X(LIMITS_CHANGED, "limits_changed") \
+    X(NODE_LOST, "node_lost")
 
 typedef enum pawl_event_kind {
     PAWL_EVENT_NONE = 0,
@@ -1330,7 +1335,8 @@ typedef enum pawl_event_kind {
 } pawl_event_kind;
 /* clang-format on */
 
-/* STARTED: handed to a worker. A cancel that arrives before the worker calls the handler ends the task without calling it or a hook. */
+/* NODE_LOST: the tasks of a node that is gone were rescued; what it had not told others is lost, too. STARTED: handed to a worker. A cancel
+ * that arrives before the worker calls the handler ends the task without calling it or a hook. */
 PAWL_API const char *pawl_event_name(pawl_event_kind kind);
 
 typedef struct pawl_event {
@@ -1372,7 +1378,7 @@ typedef struct pawl_facts {
 /* What all nodes of the store tell: events of every engine that has it open. They are told only while somebody listens: whoever calls this
  * does for a minute. The last 20,000 are kept. `after`: the number of the last one seen, 0: whatever is kept, negative: only what comes
  * from now on. Waits up to timeout_us (negative: no limit) for the first; none in time: count 0. A node that is killed takes what it
- * had not told along. At most `most` (0 = 1000). UNSUPPORTED: `memory:`, where pawl_subscribe hears everything. */
+ * had not told along; if it had tasks, NODE_LOST says so when they are rescued. At most `most` (0 = 1000). UNSUPPORTED: `memory:`, where pawl_subscribe hears everything. */
 PAWL_API pawl_status pawl_follow(pawl *p, int64_t after, int64_t timeout_us, int most, pawl_facts **out, pawl_error *err);
 PAWL_API void pawl_facts_free(pawl_facts *facts);
 

@@ -251,6 +251,9 @@ typedef struct pawl_op {
             const char *note;
         } ack;
         struct {
+            const char *type, *queue; /* if they are known: not for the store, but for what is told of it */
+        } cancel;
+        struct {
             const char *queue;
             bool pause;
         } queue;

@@ -62,3 +62,10 @@ void sha256_hex(const void *data, size_t n, char out[SHA256_HEX])
     take_last(state, at, left, n);
     for (int i = 0; i < SHA256_HEX; i++) out[i] = "0123456789abcdef"[state[i / 8] >> (28 - 4 * (i % 8)) & 15];
 }
+
+bool sha256_same(const char a[SHA256_HEX], const char b[SHA256_HEX])
+{
+    unsigned char difference = 0;
+    for (size_t i = 0; i < SHA256_HEX; i++) difference |= (unsigned char)(a[i] ^ b[i]);
+    return difference == 0;
+}

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "server/fields.h"
+#include "cli/remote.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 typedef struct bulk {
     cli *c;
     const pawl_task *defaults;
-    pawl *p;
+    pawl *p; /* NULL: a server is asked */
     pawl_arena *arena;
     pawl_task tasks[BULK_TASKS];
     int64_t lines[BULK_TASKS]; /* where each came from */
@@ -29,6 +29,7 @@ typedef struct bulk {
     int64_t committed; /* all lines up to this one are stored */
     int64_t outcomes[PAWL_REPLACED + 1];
     int64_t refused;
+    pawl_error refusal; /* of a server: why the first was */
     int64_t started_us, shown_us;
 } bulk;
 
@@ -86,7 +87,8 @@ static pawl_status commit(bulk *b, pawl_error *err)
 {
     if (!b->count) return PAWL_OK;
     memset(b->receipts, 0, sizeof b->receipts);
-    pawl_status status = pawl_dispatch_bulk(b->p, b->tasks, b->count, b->receipts, err);
+    pawl_status status = b->p ? pawl_dispatch_bulk(b->p, b->tasks, b->count, b->receipts, err)
+                              : remote_bulk(b->c, b->tasks, b->count, b->receipts, &b->refusal, err);
     if (status && status != PAWL_UNKNOWN) return status;
     if (b->c->json) print_receipts(b);
     if (status) return status;
@@ -170,7 +172,8 @@ static int finish(bulk *b, pawl_status status, pawl_error *err)
     if (status) return fail(b, err);
     if (!b->c->json) print_summary(b);
     if (!b->refused) return 0;
-    err_set(err, PAWL_FULL, "%lld of the tasks were refused: their queue is full (--json says which)", (long long)b->refused);
+    err_set(err, b->p ? PAWL_FULL : b->refusal.status, "%lld of the tasks were refused: %.300s (--json says which)",
+            (long long)b->refused, b->p ? "their queue is full" : b->refusal.message);
     return cli_fail(b->c, err);
 }
 
@@ -189,11 +192,11 @@ int enqueue_bulk(cli *c, const pawl_task *defaults, const char *path)
         *b =
             (bulk){.c = c, .defaults = defaults, .started_us = cli_now_us(), .arena = arena_new(alloc_default(), 4 * BULK_BYTES)};
     if (!b || !b->arena) code = cli_no_memory(c);
-    else b->p = cli_open_writing(c, &code);
-    if (b && b->p) {
+    else if (!c->server) b->p = cli_open_writing(c, &code);
+    if (b && !code) {
         pawl_status status = read_lines(b, in, &err);
         code = finish(b, status, &err);
-        pawl_close(b->p);
+        if (b->p) pawl_close(b->p);
     }
     if (b) arena_free(b->arena);
     alloc_free(alloc_default(), b);

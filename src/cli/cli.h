@@ -93,6 +93,7 @@ int cmd_batches_cancel(cli *c);
 int cmd_queues_list(cli *c);
 int cmd_queues_pause(cli *c);
 int cmd_queues_resume(cli *c);
+int cmd_queues_set(cli *c);
 int cmd_limits_list(cli *c);
 int cmd_limits_set(cli *c);
 int cmd_limits_drop(cli *c);
@@ -143,7 +144,7 @@ int cmd_help(cli *c);
 extern const opt enqueue_opts[], list_opts[], show_opts[], wait_opts[], cancel_opts[], by_opts[], dead_list_opts[],
     dead_retry_opts[], dead_ack_opts[], stats_opts[], nodes_opts[], events_opts[], top_opts[], log_opts[], work_opts[],
     bench_opts[], demo_opts[], migrate_up_opts[], migrate_sql_opts[], cron_next_opts[], move_opts[], export_opts[], import_opts[],
-    limits_list_opts[], limits_set_opts[], limits_key_opts[], limits_concurrency_opts[], limits_turns_opts[],
+    limits_list_opts[], limits_set_opts[], limits_key_opts[], queues_set_opts[], limits_concurrency_opts[], limits_turns_opts[],
     schedules_list_opts[], schedules_show_opts[], schedules_add_opts[], schedules_edit_opts[], schedules_by_opts[],
     schedules_run_opts[], serve_opts[], tokens_opts[], tokens_add_opts[], tree_opts[], batches_list_opts[], batches_open_opts[],
     batches_by_opts[];

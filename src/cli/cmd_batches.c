@@ -112,20 +112,40 @@ static bool batches_table(const cli *c, const pawl_batches *batches)
     return table_print(&t, stdout);
 }
 
+static int batches_text(const cli *c, const pawl_batches *batches)
+{
+    if (batches->count == 0) puts("no batches match");
+    else if (!batches_table(c, batches)) return cli_no_memory(c);
+    if (batches->next) printf("more: pawl batches list --cursor %s\n", batches->next);
+    return 0;
+}
+
+static int list_of_server(const cli *c)
+{
+    remote r;
+    pawl_batches batches = {0};
+    remote_begin(&r, "/v1/batches");
+    remote_flag(&r.path, "unfinished", unfinished);
+    remote_number(&r.path, "limit", limit);
+    remote_parameter(&r.path, "cursor", cursor);
+    int code = remote_look(c, &r, &batch_shape, &batches);
+    if (code == REMOTE_SHOW) code = batches_text(c, &batches);
+    remote_end(&r);
+    return code;
+}
+
 int cmd_batches_list(cli *c)
 {
     pawl_error err;
     pawl_batches *batches;
     int code = 0;
+    if (c->server) return list_of_server(c);
     pawl *p = cli_open_reading(c, &code);
     if (!p) return code;
     pawl_batch_filter filter = {.unfinished = unfinished, .limit = (int)limit, .cursor = cursor};
     if (pawl_list_batches(p, &filter, &batches, &err)) code = cli_fail(c, &err);
     else {
-        if (c->json) code = batches_json(c, batches);
-        else if (batches->count == 0) puts("no batches match");
-        else if (!batches_table(c, batches)) code = cli_no_memory(c);
-        else if (batches->next) printf("more: pawl batches list --cursor %s\n", batches->next);
+        code = c->json ? batches_json(c, batches) : batches_text(c, batches);
         pawl_batches_free(batches);
     }
     pawl_close(p);
@@ -140,18 +160,28 @@ static int show_json(const cli *c, const pawl_batch_info *b)
     return cli_json_end(c, &a);
 }
 
+static int show_of_server(const cli *c)
+{
+    remote r;
+    pawl_batch_info b = {0};
+    remote_about(&r, "/v1/batches/", c->args[0], "");
+    int code = remote_look_one(c, &r, &batch_shape, &b);
+    if (code == REMOTE_SHOW) code = batches_text(c, &(pawl_batches){.count = 1, .batches = &b});
+    remote_end(&r);
+    return code;
+}
+
 int cmd_batches_show(cli *c)
 {
     pawl_error err;
     pawl_batch_info *b;
     int code = 0;
+    if (c->server) return show_of_server(c);
     pawl *p = cli_open_reading(c, &code);
     if (!p) return code;
     if (batch_find(p, c->args[0], &b, &err)) code = cli_fail(c, &err);
     else {
-        pawl_batches one = {.count = 1, .batches = b};
-        if (c->json) code = show_json(c, b);
-        else if (!batches_table(c, &one)) code = cli_no_memory(c);
+        code = c->json ? show_json(c, b) : batches_text(c, &(pawl_batches){.count = 1, .batches = b});
         pawl_batch_info_free(b);
     }
     pawl_close(p);
@@ -174,14 +204,34 @@ static int said(const cli *c, pawl_id id, const char *what)
     return cli_json_end(c, &a);
 }
 
-static pawl_status find_id(pawl *p, const char *text, pawl_id *id, pawl_error *err)
+/* On the store, or, without one, on the server. */
+static pawl_status find_id(const cli *c, pawl *p, const char *text, pawl_id *id, pawl_error *err)
 {
     pawl_batch_info *b;
+    if (!p) return remote_batch(c, text, id, err);
     pawl_status status = batch_find(p, text, &b, err);
     if (status) return status;
     *id = b->id;
     pawl_batch_info_free(b);
     return PAWL_OK;
+}
+
+static pawl_status ask_open(const cli *c, const pawl_batch_options *o, pawl_id *id, pawl_error *err)
+{
+    remote r;
+    pawl_batch_info b = {0};
+    remote_begin(&r, "/v1/batches");
+    jsonw_object(&r.w);
+    json_text(&r.w, "name", o->name);
+    json_id(&r.w, "within", o->within);
+    if (o->on_finished) jsonw_key(&r.w, "on_finished"), remote_task(&r.w, o->on_finished);
+    if (o->on_succeeded) jsonw_key(&r.w, "on_succeeded"), remote_task(&r.w, o->on_succeeded);
+    jsonw_end_object(&r.w);
+    pawl_status status = remote_send(c, &r, "POST", err);
+    if (!status) status = remote_row(&r, &batch_shape, r.object, &b, err);
+    if (!status) *id = b.id;
+    remote_end(&r);
+    return status;
 }
 
 int cmd_batches_open(cli *c)
@@ -191,37 +241,37 @@ int cmd_batches_open(cli *c)
     int code = 0;
     if ((payload || queue) && !finished_type && !succeeded_type)
         return cli_usage(c, "--payload and --queue are those of the tasks of --on-finished and --on-succeeded: give one of them");
-    pawl *p = cli_open_writing(c, &code);
-    if (!p) return code;
+    if (payload && c->server && !json_valid(pawl_str(payload), NULL, NULL)) return cli_usage(c, "the payload is not JSON");
+    pawl *p = c->server ? NULL : cli_open_writing(c, &code);
+    if (!p && !c->server) return code;
     pawl_task finished = {.type = finished_type, .payload = pawl_str(payload), .queue = queue}, succeeded = finished;
     succeeded.type = succeeded_type;
     pawl_batch_options o = {.name = c->args_count ? c->args[0] : NULL,
                             .on_finished = finished_type ? &finished : NULL,
                             .on_succeeded = succeeded_type ? &succeeded : NULL};
-    pawl_status status = within ? find_id(p, within, &o.within, &err) : PAWL_OK;
-    if (!status) status = pawl_open_batch(p, &o, &id, &err);
+    pawl_status status = within ? find_id(c, p, within, &o.within, &err) : PAWL_OK;
+    if (!status) status = p ? pawl_open_batch(p, &o, &id, &err) : ask_open(c, &o, &id, &err);
     code = status ? cli_fail(c, &err) : said(c, id, NULL);
-    pawl_close(p);
+    if (p) pawl_close(p);
     return code;
 }
 
-static int change(cli *c, pawl_status (*call)(pawl *, pawl_id, const char *, pawl_error *), const char *what)
+static int change(cli *c, pawl_status (*call)(pawl *, pawl_id, const char *, pawl_error *), const char *path, const char *what)
 {
     pawl_error err;
     pawl_id id = 0;
     int code = 0;
-    pawl *p = cli_open_writing(c, &code);
-    if (!p) return code;
-    pawl_status status = find_id(p, c->args[0], &id, &err);
-    if (!status) status = call(p, id, by_name ? by_name : cli_person(), &err);
+    pawl *p = c->server ? NULL : cli_open_writing(c, &code);
+    if (!p && !c->server) return code;
+    pawl_status status = find_id(c, p, c->args[0], &id, &err);
+    if (!status)
+        status = p ? call(p, id, by_name ? by_name : cli_person(), &err)
+                   : remote_do(c, "POST", "/v1/batches/", c->args[0], path, &err);
     code = status ? cli_fail(c, &err) : said(c, id, what);
-    pawl_close(p);
+    if (p) pawl_close(p);
     return code;
 }
 
-int cmd_batches_close(cli *c) { return c->server ? remote_batch(c, "close", "closed") : change(c, pawl_close_batch, "closed"); }
+int cmd_batches_close(cli *c) { return change(c, pawl_close_batch, "/close", "closed"); }
 
-int cmd_batches_cancel(cli *c)
-{
-    return c->server ? remote_batch(c, "cancel", "cancelled") : change(c, pawl_cancel_batch, "cancelled");
-}
+int cmd_batches_cancel(cli *c) { return change(c, pawl_cancel_batch, "/cancel", "cancelled"); }

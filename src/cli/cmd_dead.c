@@ -71,13 +71,13 @@ static pawl_status ack_where(pawl *p, const pawl_filter *filter, const char *who
     return pawl_dead_ack(p, 0, filter, who, o.note, count, err);
 }
 
-static int act(cli *c, const char *done, id_fn one, filter_fn many)
+static int act(cli *c, const deed *d)
 {
     bool filtered = o.all || filter_given(&o.filter);
     if (c->args_count && filtered) return cli_usage(c, "give either ids or a filter, not both");
-    return c->args_count ? for_each_id(c, done, by(), one) : for_filter(c, &o.filter, o.all, done, by(), many);
+    return c->args_count ? for_each_id(c, d, by()) : for_filter(c, &o.filter, o.all, d, by());
 }
 
-int cmd_dead_retry(cli *c) { return act(c, "retried", pawl_retry_task, pawl_dead_retry); }
+int cmd_dead_retry(cli *c) { return act(c, &(deed){"retried", "/v1/dead/retry", NULL, pawl_retry_task, pawl_dead_retry}); }
 
-int cmd_dead_ack(cli *c) { return act(c, "acknowledged", ack_one, ack_where); }
+int cmd_dead_ack(cli *c) { return act(c, &(deed){"acknowledged", "/v1/dead/ack", o.note, ack_one, ack_where}); }

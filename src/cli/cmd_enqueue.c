@@ -141,10 +141,11 @@ static bool read_parents(cli *c, int *code)
     return true;
 }
 
-static pawl_status find_batch(pawl *p, pawl_error *err)
+static pawl_status find_batch(const cli *c, pawl *p, pawl_error *err)
 {
     pawl_batch_info *batch;
     if (!o.batch) return PAWL_OK;
+    if (!p) return remote_batch(c, o.batch, &o.task.batch, err);
     pawl_status status = batch_find(p, o.batch, &batch, err);
     if (status) return status;
     o.task.batch = batch->id;
@@ -160,21 +161,15 @@ static int enqueue_one(cli *c)
     int code = 0;
     buf_init(&payload, alloc_default(), PAYLOAD_MAX);
     pawl_status status = read_payload(c, &payload, &err);
-    if (!status && c->server) {
+    pawl *p = status || c->server ? NULL : cli_open_writing(c, &code);
+    if (!status && !code) {
         o.task.payload = (pawl_bytes){payload.data, payload.len};
-        code = remote_enqueue(c, &o.task);
-        buf_done(&payload);
-        return code;
-    }
-    pawl *p = status ? NULL : cli_open_writing(c, &code);
-    if (p) {
-        o.task.payload = (pawl_bytes){payload.data, payload.len};
-        status = find_batch(p, &err);
-        if (!status) status = pawl_dispatch_full(p, &o.task, &receipt, &err);
+        status = find_batch(c, p, &err);
+        if (!status) status = p ? pawl_dispatch_full(p, &o.task, &receipt, &err) : remote_enqueue(c, &o.task, &receipt, &err);
     }
     if (status == PAWL_UNKNOWN) code = fail_unknown(c, &err);
     else if (status) code = cli_fail(c, &err);
-    else if (p) code = print_receipt(c, &receipt);
+    else if (!code) code = print_receipt(c, &receipt);
     if (p) pawl_close(p);
     buf_done(&payload);
     return code;
@@ -184,8 +179,8 @@ static int enqueue_many(cli *c)
 {
     pawl_error err;
     int code = 0;
-    pawl *p = o.batch ? cli_open_reading(c, &code) : NULL;
-    if (p && find_batch(p, &err)) code = cli_fail(c, &err);
+    pawl *p = o.batch && !c->server ? cli_open_reading(c, &code) : NULL;
+    if (!code && find_batch(c, p, &err)) code = cli_fail(c, &err);
     if (p) pawl_close(p);
     return code ? code : enqueue_bulk(c, &o.task, o.bulk);
 }
@@ -209,6 +204,5 @@ int cmd_enqueue(cli *c)
     if (!o.bulk && !o.task.type) return cli_usage(c, "--type is missing: it routes the task to its handler");
     if (o.bulk && (o.task.id || o.task.key))
         return cli_usage(c, "--id and --key belong to one task: put them into the lines of --bulk");
-    if (o.bulk && c->server) return cli_usage(c, "--bulk works on a store: send the file to POST /v1/tasks/bulk of the server");
     return o.bulk ? enqueue_many(c) : enqueue_one(c);
 }

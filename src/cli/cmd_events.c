@@ -81,6 +81,7 @@ static void print_fact(const cli *c, const pawl_fact *fact)
     buf out;
     json_writer w;
     if (fact->event.lost) print_gap(c, fact->event.lost);
+    if (fact->event.kind == PAWL_EVENT_NODE_LOST) print_gap(c, 0);
     if (!c->json) {
         print_text(c, fact);
         return;

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "cli/filter.h"
 #include "cli/help.h"
+#include "cli/remote.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -154,12 +155,60 @@ static int show(cli *c, const pawl_limits *limits, const pawl_places *places)
     return 0;
 }
 
+static pawl_status ask_both(const cli *c, remote *r, remote *more, pawl_error *err)
+{
+    remote_begin(r, "/v1/limits");
+    remote_parameter(&r->path, "type", type_name);
+    remote_parameter(&r->path, "key", key_text);
+    remote_flag(&r->path, "waiting", only_waiting);
+    remote_number(&r->path, "limit", page);
+    remote_parameter(&r->path, "cursor", cursor);
+    remote_begin(more, "/v1/concurrency");
+    remote_parameter(&more->path, "name", type_name);
+    remote_parameter(&more->path, "key", key_text);
+    remote_flag(&more->path, "blocked", only_waiting);
+    remote_number(&more->path, "limit", page);
+    pawl_status status = remote_send(c, r, "GET", err);
+    if (!status && !cursor) status = remote_send(c, more, "GET", err);
+    return status == PAWL_UNSUPPORTED && r->object.kind ? PAWL_OK : status;
+}
+
+static int both_json(const cli *c, const remote *r, const remote *more)
+{
+    answer a;
+    json places = json_parse(pawl_str("[]"));
+    if (more->object.kind) places = json_member(more->object, "concurrency");
+    cli_json_begin(c, &a);
+    jsonw_object(&a.w);
+    remote_members(&a.w, r->object, NULL);
+    jsonw_key(&a.w, "concurrency");
+    remote_value(&a.w, places);
+    jsonw_end_object(&a.w);
+    return cli_json_end(c, &a);
+}
+
+static int from_server(cli *c)
+{
+    remote r, more;
+    pawl_error err;
+    pawl_limits limits = {.now_us = cli_now_us()};
+    pawl_places places = {0};
+    pawl_status status = ask_both(c, &r, &more, &err);
+    if (!status && !c->json) status = remote_rows(&r, &limit_shape, r.object, &limits, &err);
+    if (!status && !c->json && more.object.kind) status = remote_rows(&more, &place_shape, more.object, &places, &err);
+    int code = status ? cli_fail(c, &err) : c->json ? both_json(c, &r, &more) : show(c, &limits, &places);
+    remote_end(&r);
+    remote_end(&more);
+    return code;
+}
+
 int cmd_limits_list(cli *c)
 {
     pawl_error err;
     pawl_limits *limits = NULL;
     pawl_places *places = NULL;
     int code = 0;
+    if (c->server) return from_server(c);
     pawl *p = cli_open_reading(c, &code);
     if (!p) return code;
     pawl_limit_filter filter = {
@@ -189,7 +238,7 @@ static bool rate_parse(const char *text, pawl_rate *out)
 static int done(cli *c, pawl *p, pawl_status status, const pawl_error *err, const char *what)
 {
     int code = status ? cli_fail(c, err) : 0;
-    pawl_close(p);
+    if (p) pawl_close(p);
     if (status) return code;
     if (c->json) {
         answer a;
@@ -207,10 +256,35 @@ static int done(cli *c, pawl *p, pawl_status status, const pawl_error *err, cons
 
 static const char *by(void) { return by_name ? by_name : cli_person(); }
 
+/* On a server: METHOD /v1/limits/TYPE... with a rate or none. */
+static int ask_change(cli *c, const char *method, const char *behind, const pawl_rate *rate, const char *what)
+{
+    remote r;
+    pawl_error err;
+    remote_about(&r, "/v1/limits/", c->args[0], behind);
+    remote_parameter(&r.path, "key", key_text);
+    if (rate) {
+        jsonw_object(&r.w);
+        json_number(&r.w, "permits", rate->permits);
+        json_number(&r.w, "period_us", rate->period_us);
+        json_number(&r.w, "burst", rate->burst);
+        json_truth(&r.w, "start_empty", rate->start_empty);
+        json_truth(&r.w, "retries_free", rate->retries_free);
+        json_truth(&r.w, "discard", rate->discard);
+        if (rate->horizon_us > 0) json_number(&r.w, "horizon_us", rate->horizon_us);
+        json_truth(&r.w, "no_horizon", rate->horizon_us < 0);
+        jsonw_end_object(&r.w);
+    }
+    pawl_status status = remote_send(c, &r, method, &err);
+    remote_end(&r);
+    return done(c, NULL, status, &err, what);
+}
+
 static int change(cli *c, const pawl_rate *rate, const char *what)
 {
     pawl_error err;
     int code = 0;
+    if (c->server) return ask_change(c, rate->permits ? "PUT" : "DELETE", "", rate->permits ? rate : NULL, what);
     pawl *p = cli_open_writing(c, &code);
     if (!p) return code;
     return done(c, p, pawl_set_limit(p, c->args[0], key_bytes(), rate, by(), &err), &err, what);
@@ -232,6 +306,7 @@ int cmd_limits_pause(cli *c)
 {
     pawl_error err;
     int code = 0;
+    if (c->server) return ask_change(c, "POST", "/pause", NULL, "paused");
     pawl *p = cli_open_writing(c, &code);
     return p ? done(c, p, pawl_pause_limit(p, c->args[0], key_bytes(), by(), &err), &err, "paused") : code;
 }
@@ -240,6 +315,7 @@ int cmd_limits_resume(cli *c)
 {
     pawl_error err;
     int code = 0;
+    if (c->server) return ask_change(c, "POST", "/resume", NULL, "resumed");
     pawl *p = cli_open_writing(c, &code);
     return p ? done(c, p, pawl_resume_limit(p, c->args[0], key_bytes(), by(), &err), &err, "resumed") : code;
 }

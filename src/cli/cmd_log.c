@@ -1,6 +1,7 @@
 /* pawl log: what people did. */
 #include "cli/cli.h"
 #include "cli/help.h"
+#include "cli/remote.h"
 
 const char help_log[] =
     "The operator log: who cancelled, retried, acknowledged, paused or changed what, newest first. It is kept as\n"
@@ -21,7 +22,9 @@ static int log_json(const cli *c, const pawl_acts *log)
     jsonw_array(&a.w);
     for (size_t i = 0; i < log->count; i++) act_json(&a.w, &log->acts[i]);
     jsonw_end_array(&a.w);
-    if (log->next) json_number(&a.w, "next", log->next);
+    jsonw_key(&a.w, "next");
+    if (log->next) jsonw_int(&a.w, log->next);
+    else jsonw_null(&a.w);
     jsonw_end_object(&a.w);
     return cli_json_end(c, &a);
 }
@@ -53,11 +56,25 @@ static int log_text(const cli *c, const pawl_acts *log)
     return 0;
 }
 
+static int from_server(const cli *c)
+{
+    remote r;
+    pawl_acts log = {0};
+    remote_begin(&r, "/v1/acts");
+    remote_number(&r.path, "before", before);
+    remote_number(&r.path, "limit", limit);
+    int code = remote_look(c, &r, &act_shape, &log);
+    if (code == REMOTE_SHOW) code = log_text(c, &log);
+    remote_end(&r);
+    return code;
+}
+
 int cmd_log(cli *c)
 {
     pawl_error err;
     pawl_acts *log;
     int code = 0;
+    if (c->server) return from_server(c);
     pawl *p = cli_open_reading(c, &code);
     if (!p) return code;
     if (pawl_get_acts(p, before, (int)limit, &log, &err)) code = cli_fail(c, &err);

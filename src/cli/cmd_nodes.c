@@ -1,6 +1,7 @@
 /* pawl nodes: processes that run tasks. */
 #include "cli/cli.h"
 #include "cli/help.h"
+#include "cli/remote.h"
 
 const char help_nodes[] =
     "A node is one start of one process that runs tasks. Dead ones are left out unless --all asks for them.\n";
@@ -57,11 +58,24 @@ static int nodes_text(const cli *c, const pawl_nodes *nodes)
     return 0;
 }
 
+static int from_server(const cli *c)
+{
+    remote r;
+    pawl_nodes nodes = {0};
+    remote_begin(&r, "/v1/nodes");
+    remote_flag(&r.path, "all", all || !c->json); /* people are told that there are dead ones */
+    int code = remote_look(c, &r, &node_shape, &nodes);
+    if (code == REMOTE_SHOW) code = nodes_text(c, &nodes);
+    remote_end(&r);
+    return code;
+}
+
 int cmd_nodes(cli *c)
 {
     pawl_error err;
     pawl_nodes *nodes;
     int code = 0;
+    if (c->server) return from_server(c);
     pawl *p = cli_open_reading(c, &code);
     if (!p) return code;
     if (pawl_get_nodes(p, &nodes, &err)) code = cli_fail(c, &err);

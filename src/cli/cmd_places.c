@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "cli/filter.h"
 #include "cli/help.h"
-#include "server/fields.h"
+#include "cli/remote.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,8 +26,16 @@ const char help_limits_turns[] =
     "  pawl limits turns imports --tenant acme --weight 3\n"
     "  pawl limits turns imports --off\n";
 
-static const char *key_text, *tenant_name, *by_name;
-static int64_t weight = 1;
+const char help_queues_set[] =
+    "How many tasks of QUEUE run at a time, on all nodes together, and whether its tenants take turns. The same as pawl limits running\n"
+    "QUEUE N --queue, and pawl limits turns.\n"
+    "\n"
+    "Examples\n"
+    "  pawl queues set imports --running 10 --turns on\n"
+    "  pawl queues set imports --running 0\n";
+
+static const char *key_text, *tenant_name, *by_name, *take_turns;
+static int64_t weight = 1, running = -1;
 static bool of_queue, per_key, ordered, off;
 
 #define BY OPTION(OPT_NAME, "by", &by_name, "NAME", "who does it, for the operator log (default: you)")
@@ -42,6 +50,10 @@ const opt limits_concurrency_opts[] = {
 const opt limits_turns_opts[] = {OPTION(OPT_NAME, "tenant", &tenant_name, "TENANT", "whose weight is set"),
                                  OPTION(OPT_INT, "weight", &weight, "N", "tasks at each of its turns", 1, 65536, "1"),
                                  OPTION(OPT_FLAG, "off", &off, NULL, "tenants no longer take turns"), BY, OPTIONS_END};
+
+const opt queues_set_opts[] = {
+    OPTION(OPT_INT, "running", &running, "N", "so many tasks at a time; 0: no limit", .min = 0, .max = 65536),
+    OPTION(OPT_CHOICE, "turns", &take_turns, "on|off", "tenants take turns, or no longer", .choices = "on|off"), BY, OPTIONS_END};
 
 /* ---- showing ------------------------------------------------------------------------------------------------------------- */
 
@@ -90,7 +102,7 @@ bool places_table(const cli *c, const pawl_places *places)
 static int done(cli *c, pawl *p, pawl_status status, const pawl_error *err, const char *what)
 {
     int code = status ? cli_fail(c, err) : 0;
-    pawl_close(p);
+    if (p) pawl_close(p);
     if (status) return code;
     if (c->json) {
         answer a;
@@ -105,14 +117,30 @@ static int done(cli *c, pawl *p, pawl_status status, const pawl_error *err, cons
     return 0;
 }
 
-static int set(cli *c, pawl_scope scope, pawl_bytes key, int most, const char *what)
+static pawl_status ask(const cli *c, pawl_scope scope, const char *key, int most, pawl_error *err)
+{
+    remote r;
+    remote_about(&r, "/v1/concurrency/", c->args[0], "");
+    remote_parameter(&r.path, "scope", scope_name(scope));
+    remote_parameter(&r.path, "key", key);
+    jsonw_object(&r.w);
+    json_number(&r.w, "most", most);
+    json_truth(&r.w, "ordered", ordered);
+    jsonw_end_object(&r.w);
+    pawl_status status = remote_send(c, &r, "PUT", err);
+    remote_end(&r);
+    return status;
+}
+
+static int set(cli *c, pawl_scope scope, const char *key, int most, const char *what)
 {
     pawl_error err;
     int code = 0;
+    if (c->server) return done(c, NULL, ask(c, scope, key, most, &err), &err, what);
     pawl *p = cli_open_writing(c, &code);
     if (!p) return code;
     const char *by = by_name ? by_name : cli_person();
-    return done(c, p, pawl_set_concurrency(p, scope, c->args[0], key, most, ordered, by, &err), &err, what);
+    return done(c, p, pawl_set_concurrency(p, scope, c->args[0], pawl_str(key), most, ordered, by, &err), &err, what);
 }
 
 int cmd_limits_concurrency(cli *c)
@@ -126,12 +154,23 @@ int cmd_limits_concurrency(cli *c)
     if (ordered && (most != 1 || !(per_key || key_text)))
         return cli_usage(c, "--ordered needs one task at a time per key: use 1 --per-key, or 1 --key KEY");
     pawl_scope scope = of_queue ? PAWL_SCOPE_QUEUE : per_key || key_text ? PAWL_SCOPE_KEYS : PAWL_SCOPE_TYPE;
-    return set(c, scope, pawl_str(key_text), (int)most, most ? "limited" : "no longer limited");
+    return set(c, scope, key_text, (int)most, most ? "limited" : "no longer limited");
 }
 
 int cmd_limits_turns(cli *c)
 {
     if (off && tenant_name) return cli_usage(c, "--off is for the whole queue: use --weight 1 for a tenant");
-    if (tenant_name) return set(c, PAWL_SCOPE_TENANTS, pawl_str(tenant_name), (int)weight, "weighted");
-    return set(c, PAWL_SCOPE_TENANTS, (pawl_bytes){0}, !off, off ? "tenants no longer take turns" : "tenants take turns");
+    if (tenant_name) return set(c, PAWL_SCOPE_TENANTS, tenant_name, (int)weight, "weighted");
+    return set(c, PAWL_SCOPE_TENANTS, NULL, !off, off ? "tenants no longer take turns" : "tenants take turns");
+}
+
+int cmd_queues_set(cli *c)
+{
+    bool on = take_turns && strcmp(take_turns, "on") == 0;
+    int code = 0;
+    if (running < 0 && !take_turns) return cli_usage(c, "say what: --running N, --turns on or --turns off");
+    if (running >= 0) code = set(c, PAWL_SCOPE_QUEUE, NULL, (int)running, running ? "limited" : "no longer limited");
+    if (!code && take_turns)
+        code = set(c, PAWL_SCOPE_TENANTS, NULL, on, on ? "tenants take turns" : "tenants no longer take turns");
+    return code;
 }

@@ -85,17 +85,17 @@ int cmd_queues_list(cli *c)
 
 typedef pawl_status (*switch_fn)(pawl *p, const char *queue, const char *by, pawl_error *err);
 
-static int switch_queues(cli *c, switch_fn act, const char *done)
+static int switch_queues(cli *c, switch_fn act, const char *path, const char *done)
 {
     int first = 0;
     const char *what;
     for (int i = 0; i < c->args_count; i++) {
         if (!name_valid(c->args[i], &what)) return cli_usage(c, "\"%s\" cannot be the name of a queue: %s", c->args[i], what);
     }
-    pawl *p = cli_open_writing(c, &first);
-    for (int i = 0; p && i < c->args_count; i++) {
+    pawl *p = c->server ? NULL : cli_open_writing(c, &first);
+    for (int i = 0; (p || c->server) && i < c->args_count; i++) {
         pawl_error err;
-        if (act(p, c->args[i], cli_by(), &err)) {
+        if (p ? act(p, c->args[i], cli_by(), &err) : remote_do(c, "POST", "/v1/queues/", c->args[i], path, &err)) {
             int code = cli_fail(c, &err);
             if (!first) first = code;
         } else if (c->json) {
@@ -115,9 +115,6 @@ static int switch_queues(cli *c, switch_fn act, const char *done)
     return first;
 }
 
-int cmd_queues_pause(cli *c) { return c->server ? remote_switch(c, "pause", "paused") : switch_queues(c, pawl_pause, "paused"); }
+int cmd_queues_pause(cli *c) { return switch_queues(c, pawl_pause, "/pause", "paused"); }
 
-int cmd_queues_resume(cli *c)
-{
-    return c->server ? remote_switch(c, "resume", "resumed") : switch_queues(c, pawl_resume, "resumed");
-}
+int cmd_queues_resume(cli *c) { return switch_queues(c, pawl_resume, "/resume", "resumed"); }

@@ -1,9 +1,8 @@
 /* pawl schedules add, edit: a schedule from options. edit changes what is given and leaves the rest. */
 #include "base/error.h"
 #include "base/text.h"
-#include "cli/cli.h"
 #include "cli/help.h"
-#include "server/fields.h"
+#include "cli/remote.h"
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -190,22 +189,17 @@ static int read_options(const cli *c, pawl_schedule *s)
     return code;
 }
 
-static int print_put(const cli *c, pawl *p, const char *name, const char *what)
+static int print_put(const cli *c, const char *name, const char *what, const char *words, int64_t next_us)
 {
-    pawl_schedule_info *info;
-    pawl_error err;
     char next[RFC3339_TEXT] = "";
-    if (pawl_get_schedule(p, name, 0, &info, &err)) return cli_fail(c, &err);
-    int64_t next_us = info->next_us;
     if (next_us) rfc3339_format(next_us, next);
-    if (!c->json) printf("%s  %s: %s%s%s\n", name, what, info->words, next_us ? "; next " : "", next);
-    pawl_schedule_info_free(info);
-    if (!c->json) return 0;
+    if (!c->json) return printf("%s  %s: %s%s%s\n", name, what, words, next_us ? "; next " : "", next) > 0 ? 0 : EXIT_ACT;
     answer a;
     cli_json_begin(c, &a);
     jsonw_object(&a.w);
     json_text(&a.w, "name", name);
     json_text(&a.w, "outcome", what);
+    json_text(&a.w, "words", words);
     json_instant(&a.w, "next_at", next_us);
     jsonw_end_object(&a.w);
     return cli_json_end(c, &a);
@@ -215,8 +209,35 @@ static int put(cli *c, pawl *p, const pawl_schedule *s, pawl_put how)
 {
     pawl_error err;
     pawl_dispatched outcome;
-    if (pawl_put_schedule(p, s, how, &outcome, &err)) return cli_fail(c, &err);
-    return print_put(c, p, s->name, outcome == PAWL_CREATED ? "created" : outcome == PAWL_UPDATED ? "updated" : "unchanged");
+    pawl_schedule_info *info;
+    if (pawl_put_schedule(p, s, how, &outcome, &err) || pawl_get_schedule(p, s->name, 0, &info, &err)) return cli_fail(c, &err);
+    const char *what = outcome == PAWL_CREATED ? "created" : outcome == PAWL_UPDATED ? "updated" : "unchanged";
+    int code = print_put(c, s->name, what, info->words, info->next_us);
+    pawl_schedule_info_free(info);
+    return code;
+}
+
+typedef struct put_answer {
+    const char *outcome, *words;
+    int64_t next_us;
+} put_answer;
+
+static int put_on_server(cli *c, const pawl_schedule *s, const char *how)
+{
+    remote r;
+    pawl_error err;
+    put_answer said = {"", "", 0};
+    static const field fields[] = {{"outcome", FIELD_TEXT, offsetof(put_answer, outcome), 0, 0, NULL},
+                                   {"words", FIELD_TEXT, offsetof(put_answer, words), 0, 0, NULL},
+                                   {"next_at", FIELD_INSTANT, offsetof(put_answer, next_us), 0, 0, NULL},
+                                   {0}};
+    remote_about(&r, "/v1/schedules/", s->name, how);
+    definition_json(&r.w, s, true);
+    pawl_status status = remote_send(c, &r, "PUT", &err);
+    if (!status) status = fields_pick(fields, r.object, r.arena, &said, &err);
+    int code = status ? cli_fail(c, &err) : print_put(c, s->name, said.outcome, said.words, said.next_us);
+    remote_end(&r);
+    return code;
 }
 
 int cmd_schedules_add(cli *c)
@@ -227,10 +248,34 @@ int cmd_schedules_add(cli *c)
     if (!s.type) return cli_usage(c, "--type is missing: it routes the tasks to their handler");
     if (!s.cron && !s.every && !s.after && !s.start_now && !s.start_in_us && !s.start_us)
         return cli_usage(c, "when? Give one of --cron, --every, --after, --now, --in and --at");
+    if (c->server) return put_on_server(c, &s, "?how=add");
     pawl *p = cli_open_writing(c, &code);
     if (!p) return code;
     code = put(c, p, &s, PAWL_PUT_ADD);
     pawl_close(p);
+    return code;
+}
+
+/* What is stored, changed by the options. */
+static int read_changes(const cli *c, pawl_schedule *s)
+{
+    s->by = cli_person();
+    int code = read_options(c, s);
+    if (code || s->type) return code;
+    return cli_usage(c, "what is stored of \"%s\" makes no sense: remove it and add it anew", c->args[0]);
+}
+
+static int edit_on_server(cli *c)
+{
+    remote r;
+    pawl_error err;
+    pawl_schedule_info info = {0};
+    remote_about(&r, "/v1/schedules/", c->args[0], "?upcoming=0");
+    pawl_status status = remote_send(c, &r, "GET", &err);
+    if (!status) status = remote_row(&r, &schedule_shape, r.object, &info, &err);
+    int code = status ? cli_fail(c, &err) : read_changes(c, &info.definition);
+    if (!status && !code) code = put_on_server(c, &info.definition, "?how=edit");
+    remote_end(&r);
     return code;
 }
 
@@ -239,15 +284,13 @@ int cmd_schedules_edit(cli *c)
     pawl_error err;
     pawl_schedule_info *info;
     int code = 0;
+    if (c->server) return edit_on_server(c);
     pawl *p = cli_open_writing(c, &code);
     if (!p) return code;
     if (pawl_get_schedule(p, c->args[0], 0, &info, &err)) code = cli_fail(c, &err);
     else {
         pawl_schedule s = info->definition;
-        s.by = cli_person();
-        code = read_options(c, &s);
-        if (!code && !s.type)
-            code = cli_usage(c, "what is stored of \"%s\" makes no sense: remove it and add it anew", c->args[0]);
+        code = read_changes(c, &s);
         if (!code) code = put(c, p, &s, PAWL_PUT_EDIT);
         pawl_schedule_info_free(info);
     }

@@ -1,4 +1,5 @@
 /* pawl schedules list, show, enable, disable, run, rm. add and edit are in cmd_schedule_put.c. */
+#include "base/error.h"
 #include "base/text.h"
 #include "cli/filter.h"
 #include "cli/help.h"
@@ -110,22 +111,44 @@ static bool list_table(const cli *c, const pawl_schedules *all)
     return table_print(&t, stdout);
 }
 
+static int list_text(const cli *c, const pawl_schedules *all)
+{
+    if (all->count == 0) puts("no schedules match");
+    else if (!list_table(c, all)) return cli_no_memory(c);
+    if (all->next) printf("more: pawl schedules list --cursor %s\n", all->next);
+    return 0;
+}
+
+static int list_of_server(const cli *c)
+{
+    remote r;
+    pawl_schedules all = {.now_us = cli_now_us()};
+    remote_begin(&r, "/v1/schedules");
+    remote_parameter(&r.path, "prefix", prefix);
+    remote_flag(&r.path, "enabled", only_enabled);
+    remote_flag(&r.path, "off", only_off);
+    remote_number(&r.path, "limit", page);
+    remote_parameter(&r.path, "cursor", cursor);
+    int code = remote_look(c, &r, &schedule_shape, &all);
+    if (code == REMOTE_SHOW) code = list_text(c, &all);
+    remote_end(&r);
+    return code;
+}
+
 int cmd_schedules_list(cli *c)
 {
     pawl_error err;
     pawl_schedules *all;
     int code = 0;
     if (only_enabled && only_off) return cli_usage(c, "--enabled and --off cannot both be: use one of them");
+    if (c->server) return list_of_server(c);
     pawl *p = cli_open_reading(c, &code);
     if (!p) return code;
     pawl_schedule_filter filter = {
         .prefix = prefix, .enabled = only_enabled, .off = only_off, .limit = (int)page, .cursor = cursor};
     if (pawl_list_schedules(p, &filter, &all, &err)) code = cli_fail(c, &err);
     else {
-        if (c->json) code = list_json(c, all);
-        else if (all->count == 0) puts("no schedules match");
-        else if (!list_table(c, all)) code = cli_no_memory(c);
-        else if (all->next) printf("more: pawl schedules list --cursor %s\n", all->next);
+        code = c->json ? list_json(c, all) : list_text(c, all);
         pawl_schedules_free(all);
     }
     pawl_close(p);
@@ -165,11 +188,25 @@ static void show_text(const pawl_schedule_info *s)
     for (size_t i = 0; i < s->occurrences_count && i < 20; i++) print_occurrence(s, &s->occurrences[i]);
 }
 
+static int show_of_server(const cli *c)
+{
+    remote r;
+    pawl_schedule_info s;
+    char behind[32];
+    snprintf(behind, sizeof behind, "?upcoming=%lld", (long long)upcoming);
+    remote_about(&r, "/v1/schedules/", c->args[0], behind);
+    int code = remote_look_one(c, &r, &schedule_shape, &s);
+    if (code == REMOTE_SHOW) show_text(&s), code = 0;
+    remote_end(&r);
+    return code;
+}
+
 int cmd_schedules_show(cli *c)
 {
     pawl_error err;
     pawl_schedule_info *s;
     int code = 0;
+    if (c->server) return show_of_server(c);
     pawl *p = cli_open_reading(c, &code);
     if (!p) return code;
     if (pawl_get_schedule(p, c->args[0], (int)upcoming, &s, &err)) code = cli_fail(c, &err);
@@ -203,33 +240,42 @@ static int say(const cli *c, const char *name, const char *what)
 
 typedef pawl_status (*change_fn)(pawl *p, const char *name, const char *by, pawl_error *err);
 
-static int change_each(cli *c, change_fn change, const char *what)
+static int change_each(cli *c, change_fn change, const char *method, const char *behind, const char *what)
 {
     pawl_error err;
     int code = 0, worst = 0;
-    pawl *p = cli_open_writing(c, &code);
-    if (!p) return code;
+    pawl *p = c->server ? NULL : cli_open_writing(c, &code);
+    if (!p && !c->server) return code;
     for (int i = 0; i < c->args_count; i++) {
-        code = change(p, c->args[i], by(), &err) ? cli_fail(c, &err) : say(c, c->args[i], what);
+        const char *name = c->args[i];
+        pawl_status status = p ? change(p, name, by(), &err) : remote_do(c, method, "/v1/schedules/", name, behind, &err);
+        code = status ? cli_fail(c, &err) : say(c, name, what);
         if (code > worst) worst = code;
     }
-    pawl_close(p);
+    if (p) pawl_close(p);
     return worst;
 }
 
-int cmd_schedules_enable(cli *c)
-{
-    return c->server ? remote_schedule(c, "enable", "enabled") : change_each(c, pawl_enable_schedule, "enabled");
-}
+int cmd_schedules_enable(cli *c) { return change_each(c, pawl_enable_schedule, "POST", "/enable", "enabled"); }
 
-int cmd_schedules_disable(cli *c)
-{
-    return c->server ? remote_schedule(c, "disable", "disabled") : change_each(c, pawl_disable_schedule, "disabled");
-}
+int cmd_schedules_disable(cli *c) { return change_each(c, pawl_disable_schedule, "POST", "/disable", "disabled"); }
 
-int cmd_schedules_rm(cli *c)
+int cmd_schedules_rm(cli *c) { return change_each(c, pawl_remove_schedule, "DELETE", "", "removed"); }
+
+static pawl_status ask_run(const cli *c, pawl_id *id, pawl_error *err)
 {
-    return c->server ? remote_schedule(c, NULL, "removed") : change_each(c, pawl_remove_schedule, "removed");
+    remote r;
+    static const field fields[] = {{"id", FIELD_ID, 0, 0, 0, NULL}, {0}};
+    if (payload_text && !json_valid(pawl_str(payload_text), NULL, NULL))
+        return err_set(err, PAWL_INVALID, "the payload is not JSON");
+    remote_about(&r, "/v1/schedules/", c->args[0], "/run");
+    jsonw_object(&r.w);
+    if (payload_text) jsonw_key(&r.w, "payload"), jsonw_raw(&r.w, pawl_str(payload_text));
+    jsonw_end_object(&r.w);
+    pawl_status status = remote_send(c, &r, "POST", err);
+    if (!status) status = fields_pick(fields, r.object, r.arena, id, err);
+    remote_end(&r);
+    return status;
 }
 
 int cmd_schedules_run(cli *c)
@@ -239,10 +285,11 @@ int cmd_schedules_run(cli *c)
     pawl_id id = 0;
     char text[PAWL_ID_TEXT];
     int code = 0;
-    pawl *p = cli_open_writing(c, &code);
-    if (!p) return code;
-    pawl_status status = pawl_run_schedule(p, c->args[0], payload_text ? &payload : NULL, by(), &id, &err);
-    pawl_close(p);
+    pawl *p = c->server ? NULL : cli_open_writing(c, &code);
+    if (!p && !c->server) return code;
+    pawl_status status =
+        p ? pawl_run_schedule(p, c->args[0], payload_text ? &payload : NULL, by(), &id, &err) : ask_run(c, &id, &err);
+    if (p) pawl_close(p);
     if (status) return cli_fail(c, &err);
     pawl_id_format(id, text);
     if (!c->json) return printf("%s\n", text) > 0 ? 0 : EXIT_ACT;

@@ -7,6 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#define ASK_FIRST_US (20 * PAWL_MILLISECOND)
+#define ASK_LAST_US (500 * PAWL_MILLISECOND)
 
 const char help_list[] =
     "States are those stored (waiting, pending, leased, succeeded, failed, cancelled) and those people see (scheduled, retrying, "
@@ -52,6 +56,7 @@ const opt list_opts[] = {
     FILTER_OPTIONS(o.filter),
     OPTION(OPT_PAST, "since", &o.filter.since_us, "TIME", "created at or after: 2h (ago), or 2026-11-15T04:49:03Z"),
     OPTION(OPT_PAST, "until", &o.filter.until_us, "TIME", "created before"),
+    OPTION(OPT_NAME, "search", &o.filter.search, "TEXT", "text in names, payload, result, error or note; looks at 1000 tasks"),
     OPTION(OPT_FLAG, "oldest-first", &o.filter.oldest_first, NULL, "oldest first"),
     OPTION(OPT_INT, "limit", &o.limit, "N", "how many, 1 to 1000", .min = 1, .max = 1000, .fallback = "50"),
     OPTION(OPT_TEXT, "cursor", &o.filter.cursor, "TEXT", "go on where the page before ended"),
@@ -112,17 +117,15 @@ static int show(cli *c, pawl *p, pawl_id id)
     return code;
 }
 
-/* Opens, calls `act` for the first (or only) id, closes. */
+/* Opens, calls `act` for the first (or only) id, closes; on a server there is nothing to open. */
 static int with_id(cli *c, int (*act)(cli *c, pawl *p, pawl_id id))
 {
     pawl_id *ids;
     int code;
     if (!cli_ids(c, &ids, &code)) return code;
-    pawl *p = cli_open_reading(c, &code);
-    if (p) {
-        code = act(c, p, ids[0]);
-        pawl_close(p);
-    }
+    pawl *p = c->server ? NULL : cli_open_reading(c, &code);
+    if (p || c->server) code = act(c, p, ids[0]);
+    if (p) pawl_close(p);
     alloc_free(alloc_default(), ids);
     return code;
 }
@@ -133,7 +136,7 @@ static int why(cli *c, pawl *p, pawl_id id)
 {
     pawl_error err;
     pawl_why_answer reason;
-    if (pawl_why(p, id, &reason, &err)) return cli_fail(c, &err);
+    if (p ? pawl_why(p, id, &reason, &err) : remote_why(c, c->args[0], &reason, &err)) return cli_fail(c, &err);
     if (c->json) {
         answer a;
         cli_json_begin(c, &a);
@@ -153,16 +156,33 @@ static int why(cli *c, pawl *p, pawl_id id)
     return 0;
 }
 
-int cmd_tasks_why(cli *c) { return c->server ? remote_why(c) : with_id(c, why); }
+int cmd_tasks_why(cli *c) { return with_id(c, why); }
 
 /* ---- waiting -------------------------------------------------------------------------------------------------------------------- */
+
+/* Asks a server again and again, less and less often. */
+static pawl_status wait_remote(cli *c, pawl_id id, int64_t left_us, pawl_state *state, pawl_error *err)
+{
+    int64_t until_us = cli_now_us() + left_us, rest_us = ASK_FIRST_US;
+    char text[PAWL_ID_TEXT];
+    for (;;) {
+        pawl_status status = remote_state(c, id, state, err);
+        if (status || pawl_state_terminal(*state)) return status;
+        pawl_id_format(id, text);
+        if (left_us >= 0 && cli_now_us() >= until_us)
+            return err_set(err, PAWL_TIMEOUT, "task %s is still %s", text, pawl_state_name(*state));
+        if (left_us >= 0 && rest_us > until_us - cli_now_us()) rest_us = until_us - cli_now_us();
+        if (rest_us > 0) nanosleep(&(struct timespec){.tv_nsec = rest_us * 1000}, NULL);
+        rest_us = rest_us < ASK_LAST_US / 2 ? rest_us * 2 : ASK_LAST_US;
+    }
+}
 
 static int wait_one(cli *c, pawl *p, pawl_id id, int64_t left_us)
 {
     pawl_error err;
     pawl_state state;
     char text[PAWL_ID_TEXT];
-    if (pawl_wait(p, id, left_us, &state, &err)) return cli_fail(c, &err);
+    if (p ? pawl_wait(p, id, left_us, &state, &err) : wait_remote(c, id, left_us, &state, &err)) return cli_fail(c, &err);
     pawl_id_format(id, text);
     const char *name = pawl_state_name(state);
     if (c->json) printf("{\"id\":\"%s\",\"state\":\"%s\"}\n", text, name);
@@ -190,11 +210,9 @@ int cmd_tasks_wait(cli *c)
     pawl_id *ids;
     int code;
     if (!cli_ids(c, &ids, &code)) return code;
-    pawl *p = cli_open_waiting(c, &code);
-    if (p) {
-        code = wait_all(c, p, ids);
-        pawl_close(p);
-    }
+    pawl *p = c->server ? NULL : cli_open_waiting(c, &code);
+    if (p || c->server) code = wait_all(c, p, ids);
+    if (p) pawl_close(p);
     alloc_free(alloc_default(), ids);
     return code;
 }
@@ -209,17 +227,13 @@ static pawl_status cancel_one(pawl *p, pawl_id id, const char *by, pawl_receipt 
 
 int cmd_tasks_cancel(cli *c)
 {
+    static const deed cancel = {"cancelled", "/v1/tasks/cancel", NULL, cancel_one, pawl_cancel_where};
     const char *by = o.by ? o.by : cli_person();
-    if (c->args_count) {
-        if (o.all || filter_given(&o.filter)) return cli_usage(c, "give either ids or a filter, not both");
-        if (c->server) return remote_act(c, "cancel", "cancelled");
-        return for_each_id(c, "cancelled", by, cancel_one);
-    }
-    if (c->server) return cli_usage(c, "with --server say which tasks, by their ids");
-    return for_filter(c, &o.filter, o.all, "cancelled", by, pawl_cancel_where);
+    if (c->args_count && (o.all || filter_given(&o.filter))) return cli_usage(c, "give either ids or a filter, not both");
+    return c->args_count ? for_each_id(c, &cancel, by) : for_filter(c, &o.filter, o.all, &cancel, by);
 }
 
 int cmd_tasks_retry(cli *c)
 {
-    return c->server ? remote_act(c, "retry", "retried") : for_each_id(c, "retried", cli_by(), pawl_retry_task);
+    return for_each_id(c, &(deed){"retried", "/v1/dead/retry", NULL, pawl_retry_task, NULL}, cli_by());
 }

@@ -1,7 +1,10 @@
-/* pawl tasks tree: a task or batch and those that wait for it, or those it waits for. */
+/* pawl tasks tree: a task or batch and those that wait for it, or those it waits for. What people see is made of the JSON that programs
+ * get, whether it comes from a store or from a server. */
 #include "base/alloc.h"
 #include "cli/help.h"
+#include "cli/remote.h"
 #include <stdio.h>
+#include <string.h>
 
 #define SHOWN_MOST 1000 /* tasks in one answer */
 #define DEPTH_MOST 100
@@ -24,135 +27,140 @@ const opt tree_opts[] = {
     OPTION(OPT_INT, "limit", &width, "N", "relatives shown of each", .min = 1, .max = 1000, .fallback = "20"), OPTIONS_END};
 
 typedef struct walk {
-    cli *c;
-    pawl *p;
-    pawl_error err;
+    const cli *c;
+    pawl_arena *arena;
     pawl_id shown[SHOWN_MOST]; /* and followed */
     int count;
     char line[DEPTH_MOST * 8]; /* what stands before a row of this depth */
 } walk;
 
-static bool seen(const walk *t, pawl_id id)
+typedef struct relative {
+    pawl_id id;
+    const char *name, *state;
+    bool batch, held;
+} relative;
+
+static const field relative_fields[] = {{"id", FIELD_ID, offsetof(relative, id), 0, 0, NULL},
+                                        {"type", FIELD_TEXT, offsetof(relative, name), 0, 0, NULL},
+                                        {"name", FIELD_TEXT, offsetof(relative, name), 0, 0, NULL},
+                                        {"state", FIELD_TEXT, offsetof(relative, state), 0, 0, NULL},
+                                        {"batch", FIELD_BOOL, offsetof(relative, batch), 0, 0, NULL},
+                                        {"held", FIELD_BOOL, offsetof(relative, held), 0, 0, NULL},
+                                        {0}};
+
+/* Whether it was shown before; else it is now. */
+static bool again(walk *t, pawl_id id)
 {
     for (int i = 0; i < t->count; i++)
         if (t->shown[i] == id) return true;
+    if (t->count < SHOWN_MOST) t->shown[t->count++] = id;
     return false;
 }
 
-static const char *word(const pawl_relative *r)
-{
-    return !r->state ? "gone" : r->batch ? batch_word(r->state) : pawl_state_name(r->state);
-}
-
-static void row_text(const walk *t, const pawl_relative *r, const char *branch, bool again)
+static void row_text(const walk *t, const relative *r, const char *branch, bool seen)
 {
     char id[PAWL_ID_TEXT];
     buf name;
     pawl_id_format(r->id, id);
     buf_init(&name, alloc_default(), 4 << 10);
-    term_safe(&name, pawl_str(r->type ? r->type : "?"), false);
+    term_safe(&name, pawl_str(r->name ? r->name : "?"), false);
     const term *out = &t->c->term;
     printf("%s%s%s  %s%s  %s%s%s%s%s\n", t->line, branch, id, r->batch ? "batch " : "", buf_text(&name),
-           term_on(out, term_state(word(r))), word(r), term_off(out), r->held ? "  holds what waits for it" : "",
-           again ? "  (see above)" : "");
+           term_on(out, term_state(r->state)), r->state, term_off(out), r->held ? "  holds what waits for it" : "",
+           seen ? "  (see above)" : "");
     buf_done(&name);
 }
 
-static bool follow(walk *t, const pawl_relative *of, int left, size_t at);
-
-static bool one(walk *t, const pawl_relative *r, int left, size_t at, bool last)
+static bool is(json key, const char *name)
 {
-    bool again = seen(t, r->id), full = t->count == SHOWN_MOST;
-    row_text(t, r, last ? "`- " : "|- ", again);
-    if (!again && !full) t->shown[t->count++] = r->id;
-    size_t next = at + (size_t)snprintf(t->line + at, sizeof t->line - at, "%s", last ? "   " : "|  ");
-    bool ok = again || full || left == 0 || follow(t, r, left, next);
-    t->line[at] = '\0';
-    return ok;
+    return key.raw.len == strlen(name) + 2 && !memcmp(key.raw.data + 1, name, strlen(name));
 }
 
-static bool page(walk *t, const pawl_relative *of, pawl_relation relation, int left, size_t at)
-{
-    pawl_relatives *r;
-    bool ok = true;
-    if (pawl_get_relatives(t->p, of->id, relation, 0, (int)width, &r, &t->err)) return false;
-    for (size_t i = 0; i < r->count && ok && t->count < SHOWN_MOST; i++)
-        ok = one(t, &r->relatives[i], left - 1, at, i + 1 == r->count && !r->next);
-    if (r->next) printf("%s`- ... and more: see --limit\n", t->line);
-    pawl_relatives_free(r);
-    return ok;
-}
+static pawl_status node(walk *t, json object, const char *branch, const char *below, pawl_error *err);
 
-static bool follow(walk *t, const pawl_relative *of, int left, size_t at)
+/* One list of relatives; what is left of the object says whether there are more than these. */
+static pawl_status list(walk *t, json array, bool more, pawl_error *err)
 {
-    if (upwards) return page(t, of, PAWL_PARENTS, left, at);
-    if (of->batch && !page(t, of, PAWL_MEMBERS, left, at)) return false;
-    return page(t, of, PAWL_CHILDREN, left, at);
-}
-
-/* What it is; false: err says why it is nothing. */
-static bool root_of(walk *t, pawl_id id, pawl_relative *root, void **lent)
-{
-    pawl_info *task;
-    pawl_batch_info *batch;
-    *root = (pawl_relative){.id = id};
-    if (!pawl_get(t->p, id, &task, &t->err)) {
-        root->type = task->type;
-        root->state = task->state;
-        *lent = task;
-        return true;
+    json key, item, after;
+    pawl_status status = PAWL_OK;
+    for (size_t at = 0; !status && json_each(array, &at, &key, &item);) {
+        size_t peek = at;
+        bool last = !more && !json_each(array, &peek, &key, &after);
+        status = node(t, item, last ? "`- " : "|- ", last ? "   " : "|  ", err);
     }
-    if (t->err.status != PAWL_NOT_FOUND || pawl_get_batch(t->p, id, NULL, &batch, &(pawl_error){0})) return false;
-    root->batch = true;
-    root->type = batch->name;
-    root->state = batch->state;
-    *lent = batch;
-    return true;
+    if (more) printf("%s`- ... and more: see --limit\n", t->line);
+    return status;
 }
 
-static void give_back(const pawl_relative *root, void *lent)
+static pawl_status node(walk *t, json object, const char *branch, const char *below, pawl_error *err)
 {
-    if (root->batch) pawl_batch_info_free(lent);
-    else pawl_info_free(lent);
+    relative r = {.state = "gone"};
+    json key, value, next;
+    size_t indent = strlen(t->line);
+    pawl_status status = fields_pick(relative_fields, object, t->arena, &r, err);
+    if (status) return status;
+    row_text(t, &r, branch, again(t, r.id));
+    snprintf(t->line + indent, sizeof t->line - indent, "%s", below);
+    for (size_t at = 0; !status && json_each(object, &at, &key, &value);) {
+        size_t peek = at;
+        if (value.kind == JSON_ARRAY) status = list(t, value, json_each(object, &peek, &key, &next) && is(key, "more"), err);
+    }
+    t->line[indent] = '\0';
+    return status;
 }
 
-static int show_json(walk *t, pawl_id id)
+static int show(const cli *c, pawl_bytes text)
+{
+    pawl_error err;
+    walk *t = alloc_new(alloc_default(), sizeof *t);
+    if (!t) return cli_no_memory(c);
+    *t = (walk){.c = c, .arena = arena_new(alloc_default(), 64u << 20)};
+    int code = !t->arena ? cli_no_memory(c) : node(t, json_parse(text), "", "", &err) ? cli_fail(c, &err) : 0;
+    arena_free(t->arena);
+    alloc_free(alloc_default(), t);
+    return code;
+}
+
+static int of_store(cli *c, pawl *p, pawl_id id)
 {
     answer a;
-    cli_json_begin(t->c, &a);
+    pawl_error err;
+    int code = 0;
+    cli_json_begin(c, &a);
+    a.w.pretty = c->json && a.w.pretty;
     tree_options o = {.id = id, .parents = upwards, .depth = (int)depth, .limit = (int)width};
-    if (!tree_json(&a.w, t->p, &o, &t->err)) return cli_json_end(t->c, &a);
+    pawl_status status = tree_json(&a.w, p, &o, &err);
+    if (!status && c->json) return cli_json_end(c, &a);
+    if (status) code = cli_fail(c, &err);
+    else code = a.out.failed ? cli_no_memory(c) : show(c, (pawl_bytes){a.out.data, a.out.len});
     buf_done(&a.out);
-    return cli_fail(t->c, &t->err);
+    return code;
 }
 
-static int show(walk *t, pawl_id id)
+static int of_server(const cli *c)
 {
-    pawl_relative root;
-    void *lent = NULL;
-    if (!root_of(t, id, &root, &lent)) return cli_fail(t->c, &t->err);
-    t->shown[t->count++] = id;
-    row_text(t, &root, "", false);
-    bool ok = follow(t, &root, (int)depth, 0);
-    give_back(&root, lent);
-    return ok ? 0 : cli_fail(t->c, &t->err);
+    remote r;
+    pawl_error err;
+    int code = 0;
+    remote_about(&r, "/v1/tasks/", c->args[0], "/tree");
+    remote_flag(&r.path, "parents", upwards);
+    remote_number(&r.path, "depth", depth);
+    remote_number(&r.path, "limit", width);
+    if (remote_send(c, &r, "GET", &err)) code = cli_fail(c, &err);
+    else code = c->json ? remote_print(c, &r, NULL) : show(c, r.object.raw);
+    remote_end(&r);
+    return code;
 }
 
 int cmd_tasks_tree(cli *c)
 {
     pawl_id *ids;
     int code;
-    walk *t = alloc_new(alloc_default(), sizeof *t);
-    if (!t) return cli_no_memory(c);
-    if (cli_ids(c, &ids, &code)) {
-        t->c = c;
-        t->p = cli_open_reading(c, &code);
-        if (t->p) {
-            code = c->json ? show_json(t, ids[0]) : show(t, ids[0]);
-            pawl_close(t->p);
-        }
-        alloc_free(alloc_default(), ids);
-    }
-    alloc_free(alloc_default(), t);
+    if (!cli_ids(c, &ids, &code)) return code;
+    pawl *p = c->server ? NULL : cli_open_reading(c, &code);
+    if (p) code = of_store(c, p, ids[0]);
+    else if (c->server) code = of_server(c);
+    if (p) pawl_close(p);
+    alloc_free(alloc_default(), ids);
     return code;
 }

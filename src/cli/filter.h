@@ -18,13 +18,18 @@
 bool filter_given(const pawl_filter *filter);
 const char *cli_by(void); /* who acts: --by of by_opts, else the person at the keyboard */
 
-/* Acts on every id of the arguments; goes on after a failure and returns the first failure's exit code. A receipt that was filled is
- * printed (the new task's id). `done`: the word for it, "cancelled". */
-typedef pawl_status (*id_fn)(pawl *p, pawl_id id, const char *by, pawl_receipt *receipt, pawl_error *err);
-int for_each_id(cli *c, const char *done, const char *by, id_fn act);
+/* What is done to tasks: on a store by functions, on a server by POST `path`. A receipt that was filled is printed (the new task's id). */
+typedef struct deed {
+    const char *done; /* the word for it, "cancelled" */
+    const char *path, *note;
+    pawl_status (*one)(pawl *p, pawl_id id, const char *by, pawl_receipt *receipt, pawl_error *err);
+    pawl_status (*where)(pawl *p, const pawl_filter *filter, const char *by, int64_t *count, pawl_error *err);
+} deed;
+
+/* Acts on every id of the arguments; goes on after a failure and returns the first failure's exit code. */
+int for_each_id(cli *c, const deed *d, const char *by);
 
 /* Acts on all that match. Without a filter --all must say so. */
-typedef pawl_status (*filter_fn)(pawl *p, const pawl_filter *filter, const char *by, int64_t *count, pawl_error *err);
-int for_filter(cli *c, const pawl_filter *filter, bool all, const char *done, const char *by, filter_fn act);
+int for_filter(cli *c, const pawl_filter *filter, bool all, const deed *d, const char *by);
 
 #endif

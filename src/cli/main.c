@@ -43,6 +43,8 @@ const command commands[] = {
     {"queues pause", "Queues", "start no more tasks of a queue, on any node", "QUEUE...", help_pause, by_opts, 1, -1, false,
      cmd_queues_pause},
     {"queues resume", "Queues", "let a paused queue go on", "QUEUE...", help_resume, by_opts, 1, -1, false, cmd_queues_resume},
+    {"queues set", "Queues", "limit how many tasks of a queue run at a time", "QUEUE [OPTIONS]", help_queues_set, queues_set_opts,
+     1, 1, false, cmd_queues_set},
     {"limits list", "Limits", "limits, and what is left of them", "[OPTIONS]", help_limits_list, limits_list_opts, 0, 0, false,
      cmd_limits_list},
     {"limits set", "Limits", "limit the starts of a type, for each rate key", "TYPE RATE [OPTIONS]", help_limits_set,
@@ -128,10 +130,9 @@ const opt global_opts[] = {
         OPT_TEXT, "store", &context.store, "URL",
         "where tasks live: sqlite:PATH, postgres://HOST/DATABASE, mysql://HOST/DATABASE or memory: (else $PAWL_STORE, $DATABASE_URL, "
         "sqlite:pawl.db)"),
-    OPTION(
-        OPT_TEXT, "server", &context.server, "URL",
-        "ask a server in place of a store: http://HOST:PORT, https://HOST:PORT or unix:/PATH (enqueue, tasks, queues, dead list, work, "
-        "events, top, stats, and what switches schedules and batches)"),
+    OPTION(OPT_TEXT, "server", &context.server, "URL",
+           "ask a server in place of a store: http://HOST:PORT, https://HOST:PORT or unix:/PATH (commands that look at "
+           "tasks or change them, and work)"),
     OPTION(OPT_TEXT, "token-file", &context.token_file, "FILE", "a token for the server (else $PAWL_TOKEN)"),
     OPTION(OPT_FLAG, "json", &context.json, NULL, "answer in JSON"),
     OPTION(OPT_FLAG, "no-color", &context.no_color, NULL, "no colours (also: NO_COLOR in the environment)"),
@@ -241,13 +242,26 @@ static bool take_arguments(cli *c, int argc, char **argv, int at, pawl_error *er
 /* Commands that ask a server as well (remote.h). */
 static bool knows_server(const command *command)
 {
-    static int (*const known[])(cli * c) = {
-        cmd_enqueue,       cmd_tasks_list,   cmd_tasks_show,       cmd_tasks_why,         cmd_tasks_cancel, cmd_tasks_retry,
-        cmd_queues_list,   cmd_queues_pause, cmd_queues_resume,    cmd_dead_list,         cmd_work,         cmd_events,
-        cmd_top,           cmd_stats,        cmd_schedules_enable, cmd_schedules_disable, cmd_schedules_rm, cmd_batches_close,
-        cmd_batches_cancel};
+    /* clang-format off */
+    static int (*const known[])(cli *c) = {
+        cmd_enqueue, cmd_tasks_list, cmd_tasks_show, cmd_tasks_why, cmd_tasks_wait, cmd_tasks_cancel, cmd_tasks_retry,
+        cmd_tasks_tree, cmd_batches_list, cmd_batches_show, cmd_batches_open, cmd_batches_close, cmd_batches_cancel,
+        cmd_queues_list, cmd_queues_pause, cmd_queues_resume, cmd_queues_set, cmd_limits_list, cmd_limits_set, cmd_limits_drop,
+        cmd_limits_pause, cmd_limits_resume, cmd_limits_concurrency, cmd_limits_turns, cmd_schedules_list, cmd_schedules_show,
+        cmd_schedules_add, cmd_schedules_edit, cmd_schedules_enable, cmd_schedules_disable, cmd_schedules_run, cmd_schedules_rm,
+        cmd_dead_list, cmd_dead_retry, cmd_dead_ack, cmd_work, cmd_stats, cmd_nodes, cmd_log, cmd_events, cmd_top};
+    /* clang-format on */
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (command->run == known[i]) return true;
+    }
+    return false;
+}
+
+/* A server knows who asks by the token: nobody acts for another one there. */
+static bool says_by(const command *command)
+{
+    for (const opt *o = command->opts; o && o->name; o++) {
+        if (strcmp(o->name, "by") == 0 && *(const char *const *)o->to) return true;
     }
     return false;
 }
@@ -269,6 +283,8 @@ static int run_command(cli *c, int argc, char **argv, int at)
     if (c->help) return help_command(c, c->command, stdout);
     if (c->server && !knows_server(c->command))
         return cli_usage(c, "\"pawl %s\" works on a store, not on a server", c->command->name);
+    if (c->server && says_by(c->command))
+        return cli_usage(c, "--by is for a store: a server puts the name of the token into the operator log");
     int code = check_count(c);
     return code ? code : c->command->run(c);
 }

@@ -322,3 +322,15 @@ void remote_parameter(buf *path, const char *name, const char *value)
     buf_fmt(path, "%c%s=", path->len && memchr(path->data, '?', path->len) ? '&' : '?', name);
     remote_escape(path, value);
 }
+
+void remote_number(buf *path, const char *name, int64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    if (value) remote_parameter(path, name, text);
+}
+
+void remote_flag(buf *path, const char *name, bool value)
+{
+    if (value) remote_parameter(path, name, "true");
+}

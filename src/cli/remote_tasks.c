@@ -1,159 +1,35 @@
-/* Commands on a server: what is asked, and the answers read back into the structs of pawl.h. */
+/* Tasks, queues and numbers of a server: what is asked, and what is shown. */
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/remote.h"
-#include "server/fields.h"
 #include <string.h>
 
-#define TEXT_MAX (128u << 20)
+static pawl_status no_memory(pawl_error *err) { return err_set(err, PAWL_NO_MEMORY, "%s", pawl_status_text(PAWL_NO_MEMORY)); }
 
-#define INFO(member) offsetof(pawl_info, member)
-#define ATTEMPT(member) offsetof(pawl_attempt, member)
-#define QUEUE(member) offsetof(pawl_queue_info, member)
+/* ---- looking -------------------------------------------------------------------------------------------------------------------- */
 
-/* clang-format off */
-static const field info_fields[] = {
-    {"id", FIELD_ID, INFO(id), 0, 0, NULL}, {"type", FIELD_TEXT, INFO(type), 0, 0, NULL}, {"queue", FIELD_TEXT, INFO(queue), 0, 0, NULL},
-    {"tenant", FIELD_TEXT, INFO(tenant), 0, 0, NULL}, {"key", FIELD_TEXT, INFO(key), 0, 0, NULL}, {"display", FIELD_TEXT, INFO(display), 0, 0, NULL},
-    {"priority", FIELD_INT, INFO(priority), -32768, 32767, NULL}, {"created_at", FIELD_INSTANT, INFO(created_us), 0, 0, NULL},
-    {"run_at", FIELD_INSTANT, INFO(run_at_us), 0, 0, NULL}, {"started_at", FIELD_INSTANT, INFO(started_us), 0, 0, NULL},
-    {"finished_at", FIELD_INSTANT, INFO(finished_us), 0, 0, NULL}, {"attempt", FIELD_INT, INFO(attempt), 0, 0, NULL},
-    {"max_attempts", FIELD_INT, INFO(max_attempts), 0, 0, NULL}, {"timeout_us", FIELD_MICROS, INFO(timeout_us), -1, 0, NULL},
-    {"failures", FIELD_INT, INFO(failures), 0, 0, NULL}, {"rescues", FIELD_INT, INFO(rescues), 0, 0, NULL},
-    {"interruptions", FIELD_INT, INFO(interruptions), 0, 0, NULL}, {"fence", FIELD_MICROS, INFO(fence), 0, 0, NULL},
-    {"node", FIELD_MICROS, INFO(node), 0, 0, NULL}, {"node_name", FIELD_TEXT, INFO(node_name), 0, 0, NULL},
-    {"cancel_asked", FIELD_BOOL, INFO(cancel_asked), 0, 0, NULL}, {"progress", FIELD_INT, INFO(progress), 0, 100, NULL},
-    {"progress_text", FIELD_TEXT, INFO(progress_text), 0, 0, NULL}, {"code", FIELD_TEXT, INFO(code), 0, 0, NULL},
-    {"error", FIELD_TEXT, INFO(error), 0, 0, NULL}, {"reason", FIELD_TEXT, INFO(reason), 0, 0, NULL}, {"retry_of", FIELD_ID, INFO(retry_of), 0, 0, NULL},
-    {"retried_as", FIELD_ID, INFO(retried_as), 0, 0, NULL}, {"resolved_at", FIELD_INSTANT, INFO(resolved_us), 0, 0, NULL},
-    {"resolved_by", FIELD_TEXT, INFO(resolved_by), 0, 0, NULL}, {"note", FIELD_TEXT, INFO(note), 0, 0, NULL},
-    {"created_by", FIELD_TEXT, INFO(created_by), 0, 0, NULL}, {"traceparent", FIELD_TEXT, INFO(traceparent), 0, 0, NULL},
-    {"headers", FIELD_TEXT, INFO(headers), 0, 0, NULL}, {"rate_key", FIELD_BYTES, INFO(rate_key), 0, 0, NULL},
-    {"rate_key_base64", FIELD_BASE64, INFO(rate_key), 0, 0, NULL}, {"content_type", FIELD_TEXT, INFO(content_type), 0, 0, NULL},
-    {"payload", FIELD_PAYLOAD, INFO(payload), 0, 0, NULL}, {"payload_base64", FIELD_BASE64, INFO(payload), 0, 0, NULL},
-    {"result_type", FIELD_TEXT, INFO(result_type), 0, 0, NULL}, {"result", FIELD_PAYLOAD, INFO(result), 0, 0, NULL},
-    {"result_base64", FIELD_BASE64, INFO(result), 0, 0, NULL}, {"result_ref", FIELD_TEXT, INFO(result_ref), 0, 0, NULL}, {0},
-};
-static const field attempt_fields[] = {
-    {"number", FIELD_INT, ATTEMPT(number), 0, 0, NULL}, {"outcome", FIELD_TEXT, ATTEMPT(outcome), 0, 0, NULL},
-    {"started_at", FIELD_INSTANT, ATTEMPT(started_us), 0, 0, NULL}, {"finished_at", FIELD_INSTANT, ATTEMPT(finished_us), 0, 0, NULL},
-    {"fence", FIELD_MICROS, ATTEMPT(fence), 0, 0, NULL}, {"node", FIELD_MICROS, ATTEMPT(node), 0, 0, NULL},
-    {"node_name", FIELD_TEXT, ATTEMPT(node_name), 0, 0, NULL}, {"code", FIELD_TEXT, ATTEMPT(code), 0, 0, NULL},
-    {"error", FIELD_TEXT, ATTEMPT(error), 0, 0, NULL}, {"log_lines", FIELD_INT, ATTEMPT(log_lines), 0, 0, NULL}, {0},
-};
-static const field queue_fields[] = {
-    {"name", FIELD_TEXT, QUEUE(name), 0, 0, NULL}, {"paused", FIELD_BOOL, QUEUE(paused), 0, 0, NULL}, {"served", FIELD_BOOL, QUEUE(served), 0, 0, NULL},
-    {"waiting", FIELD_MICROS, QUEUE(waiting), 0, 0, NULL}, {"pending", FIELD_MICROS, QUEUE(pending), 0, 0, NULL},
-    {"leased", FIELD_MICROS, QUEUE(leased), 0, 0, NULL}, {"failed", FIELD_MICROS, QUEUE(failed), 0, 0, NULL}, {"due", FIELD_MICROS, QUEUE(due), 0, 0, NULL},
-    {"oldest_due_at", FIELD_INSTANT, QUEUE(oldest_due_us), 0, 0, NULL}, {0},
-};
-/* clang-format on */
-
-/* ---- one question --------------------------------------------------------------------------------------------------------------- */
-
-typedef struct remote {
-    buf path, body, answer;
-    pawl_arena *arena;
-    json object;
-} remote;
-
-static bool begin(remote *r, const char *path)
-{
-    *r = (remote){.arena = arena_new(alloc_default(), TEXT_MAX)};
-    buf_init(&r->path, alloc_default(), 64 << 10);
-    buf_init(&r->body, alloc_default(), TEXT_MAX);
-    buf_init(&r->answer, alloc_default(), TEXT_MAX);
-    buf_str(&r->path, path);
-    return r->arena != NULL;
-}
-
-static void end(remote *r)
-{
-    buf_done(&r->path);
-    buf_done(&r->body);
-    buf_done(&r->answer);
-    arena_free(r->arena);
-}
-
-static pawl_status ask(const cli *c, remote *r, const char *method, pawl_error *err)
-{
-    buf_clear(&r->answer);
-    if (!r->arena || r->path.failed || r->body.failed)
-        return err_set(err, PAWL_NO_MEMORY, "%s", pawl_status_text(PAWL_NO_MEMORY));
-    pawl_status status = remote_call(c, method, buf_text(&r->path), r->body.len ? buf_text(&r->body) : NULL, &r->answer, err);
-    pawl_bytes text = {buf_text(&r->answer), r->answer.len};
-    if (status) return status;
-    if (!json_valid(text, NULL, NULL))
-        return err_set(err, PAWL_INTERNAL, "%s did not answer in JSON: is it pawl serve?", c->server);
-    r->object = json_parse(text);
-    return PAWL_OK;
-}
-
-/* The answer as it came, for programs. */
-static int print_answer(const remote *r)
-{
-    fwrite(r->answer.data, 1, r->answer.len, stdout);
-    return 0;
-}
-
-static size_t count_of(json array)
-{
-    json key, value;
-    size_t count = 0;
-    for (size_t at = 0; json_each(array, &at, &key, &value);) count++;
-    return count;
-}
-
-/* ---- tasks ---------------------------------------------------------------------------------------------------------------------- */
-
-static pawl_status read_info(remote *r, json object, pawl_info *info, pawl_error *err)
-{
-    const char *state = NULL;
-    static const field state_field[] = {{"state", FIELD_TEXT, 0, 0, 0, NULL}, {0}};
-    info->progress = -1;
-    pawl_status status = fields_pick(info_fields, object, r->arena, info, err);
-    if (!status) status = fields_pick(state_field, object, r->arena, &state, err);
-    if (!status && (!state || !info->type || !info->queue || !info->display || !pawl_state_parse(state, &info->state)))
-        return err_set(err, PAWL_INTERNAL, "the server's answer is not a task: is it of another version?");
-    return status;
-}
-
-static pawl_status read_attempts(remote *r, json array, pawl_info *info, pawl_error *err)
-{
-    json key, value;
-    pawl_attempt *list = pawl_arena_alloc(r->arena, (count_of(array) + 1) * sizeof *list);
-    pawl_status status = list ? PAWL_OK : err_set(err, PAWL_NO_MEMORY, "%s", pawl_status_text(PAWL_NO_MEMORY));
-    for (size_t at = 0; !status && json_each(array, &at, &key, &value); info->attempts_count++) {
-        list[info->attempts_count] = (pawl_attempt){.outcome = "", .node_name = ""};
-        status = fields_pick(attempt_fields, value, r->arena, &list[info->attempts_count], err);
-    }
-    info->attempts = list;
-    return status;
-}
-
+/* A page has pointers to its tasks. */
 static pawl_status read_page(remote *r, pawl_page *page, pawl_error *err)
 {
-    json key, value, array = json_member(r->object, "tasks");
-    size_t count = count_of(array), n = 0;
-    pawl_info *infos = pawl_arena_alloc(r->arena, (count + 1) * sizeof *infos);
-    const pawl_info **list = pawl_arena_alloc(r->arena, (count + 1) * sizeof *list);
+    row_list rows;
     static const field more[] = {{"next", FIELD_TEXT, offsetof(pawl_page, next), 0, 0, NULL},
                                  {"partial", FIELD_BOOL, offsetof(pawl_page, partial), 0, 0, NULL},
+                                 {"looked", FIELD_COUNT, offsetof(pawl_page, looked), 0, 0, NULL},
+                                 {"looked_to", FIELD_INSTANT, offsetof(pawl_page, looked_us), 0, 0, NULL},
                                  {0}};
-    if (!infos || !list) return err_set(err, PAWL_NO_MEMORY, "%s", pawl_status_text(PAWL_NO_MEMORY));
-    for (size_t at = 0; json_each(array, &at, &key, &value); n++) {
-        infos[n] = (pawl_info){0};
-        list[n] = &infos[n];
-        if (read_info(r, value, &infos[n], err)) return err->status;
-    }
-    *page = (pawl_page){.count = count, .tasks = list};
+    pawl_status status = remote_rows(r, &task_shape, r->object, &rows, err);
+    if (status) return status;
+    const pawl_info **list = pawl_arena_alloc(r->arena, (rows.count + 1) * sizeof *list);
+    if (!list) return no_memory(err);
+    for (size_t i = 0; i < rows.count; i++) list[i] = (const pawl_info *)rows.rows + i;
+    *page = (pawl_page){.count = rows.count, .tasks = list};
     return fields_pick(more, r->object, r->arena, page, err);
 }
 
 static void filter_path(remote *r, const pawl_filter *f)
 {
-    char text[RFC3339_TEXT], limit[16];
+    char text[RFC3339_TEXT];
     remote_parameter(&r->path, "state", f->state);
     remote_parameter(&r->path, "type", f->type);
     remote_parameter(&r->path, "queue", f->queue);
@@ -161,118 +37,205 @@ static void filter_path(remote *r, const pawl_filter *f)
     remote_parameter(&r->path, "key", f->key);
     if (f->since_us) rfc3339_format(f->since_us, text), remote_parameter(&r->path, "since", text);
     if (f->until_us) rfc3339_format(f->until_us, text), remote_parameter(&r->path, "until", text);
-    if (f->oldest_first) remote_parameter(&r->path, "oldest_first", "true");
-    snprintf(limit, sizeof limit, "%d", f->limit);
-    if (f->limit) remote_parameter(&r->path, "limit", limit);
+    remote_parameter(&r->path, "search", f->search);
+    remote_flag(&r->path, "oldest_first", f->oldest_first);
+    remote_number(&r->path, "limit", f->limit);
     remote_parameter(&r->path, "cursor", f->cursor);
 }
 
 static pawl_status fetch_page(const cli *c, void *ctx, const pawl_filter *filter, pawl_page *page, pawl_error *err)
 {
     remote *r = ctx;
-    end(r);
-    if (!begin(r, filter->unresolved ? "/v1/dead" : "/v1/tasks"))
-        return err_set(err, PAWL_NO_MEMORY, "%s", pawl_status_text(PAWL_NO_MEMORY));
+    remote_end(r);
+    remote_begin(r, filter->unresolved ? "/v1/dead" : "/v1/tasks");
     filter_path(r, filter);
-    pawl_status status = ask(c, r, "GET", err);
+    pawl_status status = remote_send(c, r, "GET", err);
     return status ? status : read_page(r, page, err);
 }
 
 int remote_list(cli *c, pawl_filter *filter, bool all, bool dead)
 {
-    remote r = {0};
+    remote r;
+    remote_begin(&r, "");
     filter->unresolved = dead;
     int code = task_pages(c, fetch_page, &r, filter, all, dead);
-    end(&r);
+    remote_end(&r);
     return code;
 }
 
-/* "/v1/tasks/ID" and what stands behind it, for one argument. */
-static bool task_path(remote *r, const char *id, const char *behind)
+static pawl_status read_whole(remote *r, pawl_info *info, pawl_trail *trail, pawl_error *err)
 {
-    bool ok = begin(r, "/v1/tasks/");
-    remote_escape(&r->path, id);
-    buf_str(&r->path, behind);
-    return ok;
+    row_list rows = {0};
+    pawl_status status = remote_row(r, &task_shape, r->object, info, err);
+    if (!status && json_member(r->object, "attempts").kind == JSON_ARRAY)
+        status = remote_rows(r, &attempt_shape, r->object, &rows, err);
+    info->attempts = rows.rows;
+    info->attempts_count = (int)rows.count;
+    if (!status && trail) status = remote_rows(r, &line_shape, r->object, trail, err);
+    return !status && trail ? remote_rows(r, &audit_shape, r->object, trail, err) : status;
 }
 
 int remote_show(cli *c, bool log, bool audit, bool full)
 {
     remote r;
     pawl_error err;
-    pawl_info info = {0};
+    pawl_info info;
+    pawl_trail trail = {0};
+    const char *without[] = {"why", log ? "why" : "log", audit ? "why" : "audit_trail", NULL};
     int code = 0;
-    task_path(&r, c->args[0], "");
-    pawl_status status = ask(c, &r, "GET", &err);
-    if (!status && c->json) code = print_answer(&r);
-    else if (!status && !(status = read_info(&r, r.object, &info, &err)) &&
-             !(status = read_attempts(&r, json_member(r.object, "attempts"), &info, &err)))
-        task_text(c, &info, NULL, NULL, full);
-    if (!status && !c->json && (log || audit)) printf("\n--log and --audit of a server: with --json\n");
+    remote_about(&r, "/v1/tasks/", c->args[0], log || audit ? "" : "?brief=true");
+    pawl_status status = remote_send(c, &r, "GET", &err);
+    if (!status && c->json) code = remote_print(c, &r, without);
+    else if (!status) status = read_whole(&r, &info, log || audit ? &trail : NULL, &err);
     if (status) code = cli_fail(c, &err);
-    end(&r);
+    else if (!c->json) task_text(c, &info, log ? &trail : NULL, audit ? &trail : NULL, full);
+    remote_end(&r);
     return code;
 }
 
-int remote_why(cli *c)
+typedef struct reason {
+    const char *code, *text;
+    int64_t until_us;
+} reason;
+
+pawl_status remote_why(const cli *c, const char *id, pawl_why_answer *why, pawl_error *err)
 {
     remote r;
-    pawl_error err;
-    const char *text = NULL;
-    static const field fields[] = {{"text", FIELD_TEXT, 0, 0, 0, NULL}, {0}};
-    int code = 0;
-    task_path(&r, c->args[0], "/why");
-    pawl_status status = ask(c, &r, "GET", &err);
-    if (!status && !c->json) status = fields_pick(fields, r.object, r.arena, &text, &err);
-    if (status) code = cli_fail(c, &err);
-    else if (c->json) code = print_answer(&r);
-    else {
-        buf safe;
-        buf_init(&safe, alloc_default(), 8 << 10);
-        term_safe(&safe, pawl_str(text), false);
-        printf("%s\n", buf_text(&safe));
-        buf_done(&safe);
-    }
-    end(&r);
-    return code;
+    reason told = {"", "", 0};
+    static const field fields[] = {{"code", FIELD_TEXT, offsetof(reason, code), 0, 0, NULL},
+                                   {"text", FIELD_TEXT, offsetof(reason, text), 0, 0, NULL},
+                                   {"until", FIELD_INSTANT, offsetof(reason, until_us), 0, 0, NULL},
+                                   {0}};
+    remote_about(&r, "/v1/tasks/", id, "/why");
+    pawl_status status = remote_send(c, &r, "GET", err);
+    if (!status) status = fields_pick(fields, r.object, r.arena, &told, err);
+    *why = (pawl_why_answer){.until_us = told.until_us};
+    snprintf(why->code, sizeof why->code, "%s", told.code);
+    snprintf(why->text, sizeof why->text, "%s", told.text);
+    remote_end(&r);
+    return status;
 }
 
-/* One request for each argument; goes on after a failure and returns the first one's code. */
-static int send_each(cli *c, const char *method, const char *before, const char *action, const char *done)
+pawl_status remote_state(const cli *c, pawl_id id, pawl_state *state, pawl_error *err)
+{
+    remote r;
+    char text[PAWL_ID_TEXT];
+    pawl_info info = {0};
+    pawl_id_format(id, text);
+    remote_about(&r, "/v1/tasks/", text, "?brief=true");
+    pawl_status status = remote_send(c, &r, "GET", err);
+    if (!status) status = remote_row(&r, &task_shape, r.object, &info, err);
+    *state = info.state;
+    remote_end(&r);
+    return status;
+}
+
+/* ---- acting --------------------------------------------------------------------------------------------------------------------- */
+
+static pawl_status status_of(const char *name)
+{
+    for (int i = 0; name && i < PAWL_STATUS_COUNT; i++) {
+        if (strcmp(name, pawl_status_name((pawl_status)i)) == 0) return (pawl_status)i;
+    }
+    return PAWL_INTERNAL;
+}
+
+static pawl_dispatched outcome_of(const char *name)
+{
+    for (int i = PAWL_CREATED; name && i <= PAWL_REPLACED; i++) {
+        if (strcmp(name, pawl_dispatched_name((pawl_dispatched)i)) == 0) return (pawl_dispatched)i;
+    }
+    return 0;
+}
+
+/* What became of one of many. */
+typedef struct result {
+    pawl_id id, as;
+    const char *status, *outcome, *detail;
+} result;
+
+static pawl_status read_result(remote *r, json object, result *out, pawl_error *err)
+{
+    static const field fields[] = {{"id", FIELD_ID, offsetof(result, id), 0, 0, NULL},
+                                   {"as", FIELD_ID, offsetof(result, as), 0, 0, NULL},
+                                   {"status", FIELD_TEXT, offsetof(result, status), 0, 0, NULL},
+                                   {"outcome", FIELD_TEXT, offsetof(result, outcome), 0, 0, NULL},
+                                   {"detail", FIELD_TEXT, offsetof(result, detail), 0, 0, NULL},
+                                   {0}};
+    *out = (result){0};
+    return fields_pick(fields, object, r->arena, out, err);
+}
+
+static int say_result(const cli *c, remote *r, json object, const char *done, remote_done_fn say)
+{
+    result it;
+    pawl_error err;
+    pawl_status status = read_result(r, object, &it, &err);
+    if (!status && (status = status_of(it.status))) err_set(&err, status, "%s", it.detail ? it.detail : pawl_status_text(status));
+    if (status) return cli_fail(c, &err);
+    say(c, it.id, done, &(pawl_receipt){.id = it.as, .outcome = outcome_of(it.outcome)});
+    return 0;
+}
+
+static pawl_status ask_about(const cli *c, remote *r, const char *path, const pawl_id *ids, int n, const char *note,
+                             pawl_error *err)
+{
+    char text[PAWL_ID_TEXT];
+    remote_begin(r, path);
+    jsonw_object(&r->w);
+    jsonw_key(&r->w, "ids");
+    jsonw_array(&r->w);
+    for (int i = 0; i < n; i++) pawl_id_format(ids[i], text), jsonw_string(&r->w, text);
+    jsonw_end_array(&r->w);
+    if (note) json_text(&r->w, "note", note);
+    jsonw_end_object(&r->w);
+    return remote_send(c, r, "POST", err);
+}
+
+int remote_act_ids(cli *c, const char *path, const pawl_id *ids, const char *note, const char *done, remote_done_fn say)
 {
     int first = 0;
-    for (int i = 0; i < c->args_count; i++) {
+    for (int at = 0, n; at < c->args_count; at += n) {
         remote r;
         pawl_error err;
-        const char *id = NULL;
-        static const field fields[] = {{"id", FIELD_TEXT, 0, 0, 0, NULL}, {0}};
-        begin(&r, before);
-        remote_escape(&r.path, c->args[i]);
-        buf_str(&r.path, action);
-        pawl_status status = ask(c, &r, method, &err);
-        if (!status) status = fields_pick(fields, r.object, r.arena, &id, &err);
-        int code = status ? cli_fail(c, &err) : 0;
-        if (!status && c->json) print_answer(&r);
-        else if (!status) printf("%s  %s%s%s\n", c->args[i], done, id ? " as " : "", id ? id : "");
-        if (!first) first = code;
-        end(&r);
+        json key, value;
+        n = c->args_count - at < FIELD_IDS_MAX ? c->args_count - at : FIELD_IDS_MAX;
+        int code = ask_about(c, &r, path, ids + at, n, note, &err) ? cli_fail(c, &err) : 0;
+        json results = {0};
+        if (!code) results = json_member(r.object, "results");
+        else if (!first) first = code;
+        for (size_t i = 0; json_each(results, &i, &key, &value);) {
+            code = say_result(c, &r, value, done, say);
+            if (code && !first) first = code;
+        }
+        remote_end(&r);
     }
     return first;
 }
 
-static int post_each(cli *c, const char *before, const char *action, const char *done)
+pawl_status remote_act_where(const cli *c, const char *path, const pawl_filter *f, const char *note, int64_t *count,
+                             pawl_error *err)
 {
-    char path[32];
-    snprintf(path, sizeof path, "/%s", action);
-    return send_each(c, "POST", before, path, done);
-}
-
-int remote_act(cli *c, const char *action, const char *done) { return post_each(c, "/v1/tasks/", action, done); }
-int remote_batch(cli *c, const char *action, const char *done) { return post_each(c, "/v1/batches/", action, done); }
-
-int remote_schedule(cli *c, const char *action, const char *done)
-{
-    return action ? post_each(c, "/v1/schedules/", action, done) : send_each(c, "DELETE", "/v1/schedules/", "", done);
+    remote r;
+    static const field fields[] = {{"count", FIELD_COUNT, 0, 0, 0, NULL}, {0}};
+    remote_begin(&r, path);
+    jsonw_object(&r.w);
+    jsonw_key(&r.w, "filter");
+    jsonw_object(&r.w);
+    json_text(&r.w, "state", f->state);
+    json_text(&r.w, "type", f->type);
+    json_text(&r.w, "queue", f->queue);
+    json_text(&r.w, "tenant", f->tenant);
+    json_text(&r.w, "key", f->key);
+    json_instant(&r.w, "since", f->since_us);
+    json_instant(&r.w, "until", f->until_us);
+    jsonw_end_object(&r.w);
+    if (note) json_text(&r.w, "note", note);
+    jsonw_end_object(&r.w);
+    pawl_status status = remote_send(c, &r, "POST", err);
+    if (!status) status = fields_pick(fields, r.object, r.arena, count, err);
+    remote_end(&r);
+    return status;
 }
 
 /* ---- handing over --------------------------------------------------------------------------------------------------------------- */
@@ -282,94 +245,114 @@ static void put_text(json_writer *w, const char *name, const char *value)
     if (value) json_text(w, name, value);
 }
 
-static void write_task(buf *out, const pawl_task *t)
+static bool is_json(const pawl_task *t) { return !t->content_type || strcmp(t->content_type, "application/json") == 0; }
+
+static void put_kin(json_writer *w, const pawl_task *t)
 {
-    json_writer w;
-    char at[RFC3339_TEXT];
-    bool is_json = !t->content_type || strcmp(t->content_type, "application/json") == 0;
-    jsonw_init(&w, out, false);
-    jsonw_object(&w);
-    put_text(&w, "type", t->type);
-    put_text(&w, "content_type", t->content_type);
-    put_text(&w, "queue", t->queue);
-    put_text(&w, "key", t->key);
-    put_text(&w, "tenant", t->tenant);
-    put_text(&w, "created_by", t->created_by);
-    put_text(&w, "traceparent", t->traceparent);
-    put_text(&w, "headers", t->headers);
-    if (t->priority) json_number(&w, "priority", t->priority);
-    if (t->delay_us) json_number(&w, "delay_us", t->delay_us);
-    if (t->at_us) rfc3339_format(t->at_us, at), json_text(&w, "at", at);
-    if (t->max_attempts) json_number(&w, "max_attempts", t->max_attempts);
-    if (t->timeout_us) json_number(&w, "timeout_us", t->timeout_us);
-    if (t->audit) json_text(&w, "audit", pawl_audit_name(t->audit));
-    if (t->id) json_id(&w, "id", t->id);
-    if (t->rate_key.len) jsonw_key(&w, "rate_key"), jsonw_bytes(&w, t->rate_key);
-    if (t->payload.len && is_json) jsonw_key(&w, "payload"), jsonw_raw(&w, t->payload);
-    else if (t->payload.len) jsonw_key(&w, "payload_base64"), jsonw_base64(&w, t->payload);
-    jsonw_end_object(&w);
+    char id[PAWL_ID_TEXT];
+    if (t->batch) json_id(w, "batch", t->batch);
+    if (!t->parents_count) return;
+    json_text(w, "if_failed", pawl_if_failed_name(t->if_failed));
+    jsonw_key(w, "parents");
+    jsonw_array(w);
+    for (int i = 0; i < t->parents_count; i++) pawl_id_format(t->parents[i], id), jsonw_string(w, id);
+    jsonw_end_array(w);
 }
 
-int remote_enqueue(cli *c, const pawl_task *task)
+void remote_task(json_writer *w, const pawl_task *t)
+{
+    jsonw_object(w);
+    put_text(w, "type", t->type);
+    put_text(w, "content_type", t->content_type);
+    put_text(w, "queue", t->queue);
+    put_text(w, "key", t->key);
+    put_text(w, "tenant", t->tenant);
+    put_text(w, "created_by", t->created_by);
+    put_text(w, "traceparent", t->traceparent);
+    put_text(w, "headers", t->headers);
+    if (t->priority) json_number(w, "priority", t->priority);
+    if (t->delay_us) json_number(w, "delay_us", t->delay_us);
+    if (t->at_us) json_instant(w, "at", t->at_us);
+    if (t->max_attempts) json_number(w, "max_attempts", t->max_attempts);
+    if (t->timeout_us) json_number(w, "timeout_us", t->timeout_us);
+    if (t->audit) json_text(w, "audit", pawl_audit_name(t->audit));
+    if (t->id) json_id(w, "id", t->id);
+    if (t->rate_key.len) jsonw_key(w, "rate_key"), jsonw_bytes(w, t->rate_key);
+    put_kin(w, t);
+    if (t->payload.len && is_json(t)) jsonw_key(w, "payload"), jsonw_raw(w, t->payload);
+    else if (t->payload.len) jsonw_key(w, "payload_base64"), jsonw_base64(w, t->payload);
+    jsonw_end_object(w);
+}
+
+pawl_status remote_enqueue(const cli *c, const pawl_task *task, pawl_receipt *receipt, pawl_error *err)
 {
     remote r;
-    pawl_error err;
-    const char *id = NULL, *what;
+    result it;
+    const char *what;
     size_t where;
-    int code = 0;
-    static const field fields[] = {{"id", FIELD_TEXT, 0, 0, 0, NULL}, {0}};
-    bool is_json = !task->content_type || strcmp(task->content_type, "application/json") == 0;
-    if (task->payload.len && is_json && !json_valid(task->payload, &where, &what)) {
-        err_set(&err, PAWL_INVALID, "the payload is not JSON: %s at byte %zu; --content-type says what else it is", what,
-                where + 1);
-        return cli_fail(c, &err);
-    }
-    begin(&r, "/v1/tasks");
-    write_task(&r.body, task);
-    pawl_status status = ask(c, &r, "POST", &err);
-    if (!status) status = fields_pick(fields, r.object, r.arena, &id, &err);
-    if (status) code = cli_fail(c, &err);
-    else if (c->json) code = print_answer(&r);
-    else printf("%s\n", id ? id : "");
-    end(&r);
-    return code;
-}
-
-/* ---- queues --------------------------------------------------------------------------------------------------------------------- */
-
-static pawl_status ask_queues(const cli *c, remote *r, pawl_stats *stats, pawl_error *err)
-{
-    json key, value;
-    pawl_status status = ask(c, r, "GET", err);
-    if (status) return status;
-    json array = json_member(r->object, "queues");
-    pawl_queue_info *list = pawl_arena_alloc(r->arena, (count_of(array) + 1) * sizeof *list);
-    if (!list) return err_set(err, PAWL_NO_MEMORY, "%s", pawl_status_text(PAWL_NO_MEMORY));
-    stats->queues = list;
-    for (size_t at = 0; !status && json_each(array, &at, &key, &value); stats->queues_count++) {
-        list[stats->queues_count] = (pawl_queue_info){.name = ""};
-        status = fields_pick(queue_fields, value, r->arena, &list[stats->queues_count], err);
-    }
+    if (task->payload.len && is_json(task) && !json_valid(task->payload, &where, &what))
+        return err_set(err, PAWL_INVALID, "the payload is not JSON: %s at byte %zu; --content-type says what else it is", what,
+                       where + 1);
+    remote_begin(&r, "/v1/tasks");
+    remote_task(&r.w, task);
+    pawl_status status = remote_send(c, &r, "POST", err);
+    if (!status) status = read_result(&r, r.object, &it, err);
+    if (!status) *receipt = (pawl_receipt){.id = it.id, .outcome = outcome_of(it.outcome)};
+    remote_end(&r);
     return status;
 }
+
+/* Refused ones do not fail the call; `refused` gets why the first of them was. */
+pawl_status remote_bulk(const cli *c, const pawl_task *tasks, size_t n, pawl_receipt *receipts, pawl_error *refused,
+                        pawl_error *err)
+{
+    remote r;
+    json key, value;
+    size_t count = 0;
+    remote_begin(&r, "/v1/tasks/bulk");
+    jsonw_array(&r.w);
+    for (size_t i = 0; i < n; i++) remote_task(&r.w, &tasks[i]);
+    jsonw_end_array(&r.w);
+    pawl_status status = remote_send(c, &r, "POST", err);
+    json results = {0};
+    if (!status) results = json_member(r.object, "results");
+    for (size_t at = 0; !status && count < n && json_each(results, &at, &key, &value); count++) {
+        result it;
+        status = read_result(&r, value, &it, err);
+        receipts[count] =
+            (pawl_receipt){.status = it.status ? status_of(it.status) : PAWL_OK, .outcome = outcome_of(it.outcome), .id = it.id};
+        if (receipts[count].status && !refused->status)
+            err_set(refused, receipts[count].status, "%s", it.detail ? it.detail : "");
+    }
+    if (!status && count < n) status = err_set(err, PAWL_UNKNOWN, "the server's answer is not for all of the tasks");
+    remote_end(&r);
+    return status;
+}
+
+pawl_status remote_batch(const cli *c, const char *name, pawl_id *id, pawl_error *err)
+{
+    remote r;
+    pawl_batch_info batch;
+    remote_about(&r, "/v1/batches/", name, "");
+    pawl_status status = remote_send(c, &r, "GET", err);
+    if (!status) status = remote_row(&r, &batch_shape, r.object, &batch, err);
+    if (!status) *id = batch.id;
+    remote_end(&r);
+    return status;
+}
+
+/* ---- queues and numbers --------------------------------------------------------------------------------------------------------- */
 
 int remote_queues(cli *c)
 {
     remote r;
-    pawl_error err;
-    int code = 0;
     pawl_stats stats = {.now_us = cli_now_us()};
-    begin(&r, "/v1/queues");
-    if (ask_queues(c, &r, &stats, &err)) code = cli_fail(c, &err);
-    else if (c->json) code = print_answer(&r);
-    else if (!queues_table(c, &stats)) code = cli_no_memory(c);
-    end(&r);
+    remote_begin(&r, "/v1/queues");
+    int code = remote_look(c, &r, &queue_shape, &stats);
+    if (code == REMOTE_SHOW) code = queues_table(c, &stats) ? 0 : cli_no_memory(c);
+    remote_end(&r);
     return code;
 }
-
-int remote_switch(cli *c, const char *action, const char *done) { return post_each(c, "/v1/queues/", action, done); }
-
-/* ---- all at once ---------------------------------------------------------------------------------------------------------------- */
 
 #define STATS(member) offsetof(pawl_stats, member)
 
@@ -391,23 +374,26 @@ static pawl_status view_part(const cli *c, remote *r, const char *path, pawl_err
 {
     buf_clear(&r->path);
     buf_str(&r->path, path);
-    return ask(c, r, "GET", err);
+    return remote_send(c, r, "GET", err);
 }
 
 pawl_status remote_view(const cli *c, top_view *v, pawl_error *err)
 {
     remote r;
-    begin(&r, "/v1/queues");
-    pawl_status status = ask_queues(c, &r, &v->stats, err);
+    pawl_nodes nodes = {0};
+    remote_begin(&r, "/v1/queues");
+    pawl_status status = remote_send(c, &r, "GET", err);
+    if (!status) status = remote_rows(&r, &queue_shape, r.object, &v->stats, err);
     if (!status) status = view_part(c, &r, "/v1/stats?window=1m", err);
     if (!status) status = fields_pick(stats_fields, r.object, r.arena, &v->stats, err);
     if (!status) status = view_part(c, &r, "/v1/nodes", err);
-    if (!status) v->nodes = (int)count_of(json_member(r.object, "nodes"));
+    if (!status) status = remote_rows(&r, &node_shape, r.object, &nodes, err);
+    v->nodes = (int)nodes.count;
     if (!status) status = view_part(c, &r, "/v1/tasks?state=leased&oldest_first=true&limit=50", err);
     if (!status) status = read_page(&r, &v->running, err);
     v->arena = r.arena;
     r.arena = NULL;
-    end(&r);
+    remote_end(&r);
     return status;
 }
 
@@ -417,12 +403,12 @@ int remote_stats(cli *c, int64_t window_us, int (*show)(const cli *c, const pawl
     pawl_error err;
     pawl_stats stats = {0};
     int code;
-    begin(&r, "/v1/stats");
+    remote_begin(&r, "/v1/stats");
     if (window_us) buf_fmt(&r.path, "?window=%llds", (long long)(window_us / PAWL_SECOND));
-    pawl_status status = ask(c, &r, "GET", &err);
+    pawl_status status = remote_send(c, &r, "GET", &err);
     if (!status) status = fields_pick(stats_fields, r.object, r.arena, &stats, &err);
     if (status) code = cli_fail(c, &err);
-    else code = c->json ? print_answer(&r) : show(c, &stats);
-    end(&r);
+    else code = c->json ? remote_print(c, &r, NULL) : show(c, &stats);
+    remote_end(&r);
     return code;
 }

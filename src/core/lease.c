@@ -448,6 +448,7 @@ void lease_rescued(core *c)
     rescue_events(c, r);
     if (!r->refused) claim_stir(c); /* an earlier call without an answer may have freed them */
     if (r->more && c->todo_count > 0 && c->todo[0].node == r->victim) return;
+    if (!r->refused) engine_event(c, PAWL_EVENT_NODE_LOST, NULL, 0, 0, r->victim, NULL);
     drop_todo(c);
     victim *v = find_victim(c, r->victim);
     if (v) *v = c->victims[--c->victims_count];

@@ -209,7 +209,7 @@ static void insert_result(core *c, pawl_op *op, int64_t sent_us, int64_t store_n
 static void cancel_result(core *c, const pawl_op *op)
 {
     core_task *t = run_find(c, op->id);
-    pawl_body unknown = {.id = op->id, .type = "", .queue = ""};
+    pawl_body unknown = {.id = op->id, .type = op->u.cancel.type, .queue = op->u.cancel.queue};
     if (op->result == PAWL_OP_DONE) request_unpark(c, -1); /* its place is free */
     if (op->result == PAWL_OP_DONE) engine_event(c, PAWL_EVENT_CANCELLED, t ? t->body : &unknown, 0, 0, 0, NULL);
     if (!t) return;

@@ -65,6 +65,14 @@ void events_publish(runtime *rt, const pawl_event *event)
     if (!wanted) core_want_events(rt->core, false);
 }
 
+bool events_wanted(runtime *rt)
+{
+    pthread_mutex_lock(&rt->events.lock);
+    bool wanted = !list_empty(&rt->events.subscriptions);
+    pthread_mutex_unlock(&rt->events.lock);
+    return wanted;
+}
+
 /* ---- subscribing --------------------------------------------------------------------------------------------------------- */
 
 static pawl_subscription *subscription_new(runtime *rt, size_t capacity)

@@ -45,12 +45,27 @@ static pawl_status refused(pawl_id id, pawl_op_result result, pawl_state state, 
                    wanted);
 }
 
+/* Listeners are told what it was that was cancelled. */
+static bool keep_names(ticket *t, pawl_op *op, const pawl_info *info)
+{
+    return ticket_keep(t, info->type, &op->u.cancel.type) && ticket_keep(t, info->queue, &op->u.cancel.queue);
+}
+
+static bool find_names(runtime *rt, ticket *t, pawl_op *op)
+{
+    pawl_info *info;
+    if (!events_wanted(rt) || look_get(rt, op->id, &info, NULL)) return true;
+    bool kept = keep_names(t, op, info);
+    pawl_info_free(info);
+    return kept;
+}
+
 pawl_status ops_cancel(runtime *rt, pawl_id id, const char *by, pawl_error *err)
 {
     ticket *t;
     pawl_status status = ops_single(rt, PAWL_OP_CANCEL, id, by, &t, err);
     if (status) return status;
-    status = ticket_run(t, err);
+    status = find_names(rt, t, &t->request->ops[0]) ? ticket_run(t, err) : no_memory(err);
     if (!status && t->result != PAWL_OP_DONE && t->result != PAWL_OP_ASKED)
         status = refused(id, t->result, t->state, "unfinished tasks can be cancelled", err);
     ticket_free(t);
@@ -124,6 +139,7 @@ static void read_count(ticket *t, const core_request *r)
 static bool fill(ticket *t, const sweep *s, const pawl_page *page)
 {
     const char *by, *note;
+    bool wanted = events_wanted(t->rt);
     if (!ticket_keep(t, s->by, &by) || !ticket_keep(t, s->note, &note)) return false;
     for (size_t i = 0; i < page->count; i++) {
         pawl_op *op = &t->request->ops[i];
@@ -131,6 +147,7 @@ static bool fill(ticket *t, const sweep *s, const pawl_page *page)
         op->id = page->tasks[i]->id;
         op->by = by;
         if (s->kind == PAWL_OP_ACK) op->u.ack.note = note;
+        if (s->kind == PAWL_OP_CANCEL && wanted && !keep_names(t, op, page->tasks[i])) return false;
     }
     t->read = read_count;
     return true;

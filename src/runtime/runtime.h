@@ -15,6 +15,7 @@
  *   dispatch.c  tickets that insert tasks; ops.c: all others
  *   validate.c  what callers pass in
  *   feed.c      what other nodes are told of events
+ *   search.c    text in a page of tasks
  *   look.c      get, list, stats, nodes, health; why.c; wait.c; events.c
  *   inline.c    no threads: everything on the caller's
  *   gate.c      a store whose tasks move to another one; move.c, move_copy.c: moving them; record.c, export.c, import.c: as text
@@ -444,6 +445,8 @@ pawl_status look_give(answer *a, const void *value, size_t size, void *out,
 answer *look_answer(runtime *rt);       /* an empty one; NULL: no memory */
 void look_drop(answer *a);              /* NULL is fine */
 pawl_status look_get(runtime *rt, pawl_id id, pawl_info **out, pawl_error *err);
+/* Leaves only tasks with the text in them, at most `limit`; false: no memory. */
+bool search_page(runtime *rt, const char *text, int limit, pawl_arena *arena, pawl_page *page);
 pawl_status look_list(runtime *rt, const pawl_filter *filter, pawl_page **out, pawl_error *err);
 pawl_status look_trail(runtime *rt, pawl_id id, pawl_trail **out, pawl_error *err);
 pawl_status look_stats(runtime *rt, int64_t window_us, pawl_stats **out, pawl_error *err);
@@ -483,6 +486,7 @@ typedef struct events {
 
 void events_init(runtime *rt);
 void events_publish(runtime *rt, const pawl_event *event);
+bool events_wanted(runtime *rt); /* somebody has subscribed */
 pawl_status events_subscribe(runtime *rt, size_t capacity, pawl_subscription **out, pawl_error *err);
 bool events_wait(pawl_subscription *s, int64_t until_us); /* for one; false: none came, or the engine closes */
 void events_close(runtime *rt);                           /* subscriptions live on without it */

@@ -47,6 +47,7 @@ const field rate_body[] = {
     {"retries_free", FIELD_BOOL, RATE(retries_free), 0, 0, "further attempts take nothing"},
     {"discard", FIELD_BOOL, RATE(discard), 0, 0, "fail what cannot start at once"},
     {"horizon", FIELD_DURATION, RATE(horizon_us), 0, 0, "fail a task whose slot is farther away; 1h by default"},
+    {"horizon_us", FIELD_MICROS, RATE(horizon_us), 0, 0, "the same in microseconds"},
     {"no_horizon", FIELD_BOOL, offsetof(rate_options, no_horizon), 0, 0, "let tasks wait however long"},
     {0},
 };

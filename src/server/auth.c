@@ -10,7 +10,8 @@
  *                      browser's word (Sec-Fetch-Site, else Origin), whatever SameSite=Strict does already
  *     scope, tenant    what the token allows
  *
- * A token is hashed, and its hash is compared with every one there is, to the last byte: how long it takes tells nothing.
+ * A token is hashed, and its hash is compared with every one there is, to the last byte: how long it takes tells nothing
+ * (tests/server/constant.sh).
  */
 #include "server/auth.h"
 
@@ -100,13 +101,6 @@ static int check_origin(auth *a, const http_request *r, scope wanted, const char
 
 /* ---- who sent it -------------------------------------------------------------------------------------------------------------- */
 
-static bool same_hash(const char a[SHA256_HEX], const char b[SHA256_HEX])
-{
-    unsigned char difference = 0;
-    for (size_t i = 0; i < SHA256_HEX; i++) difference |= (unsigned char)(a[i] ^ b[i]);
-    return difference == 0;
-}
-
 static bool find_token(auth *a, const char *text, token *out)
 {
     char hash[SHA256_HEX];
@@ -114,7 +108,7 @@ static bool find_token(auth *a, const char *text, token *out)
     sha256_hex(text, strlen(text), hash);
     pthread_rwlock_rdlock(&a->lock);
     for (size_t i = 0; i < a->list.count; i++) {
-        if (!same_hash(hash, a->list.tokens[i].hash)) continue;
+        if (!sha256_same(hash, a->list.tokens[i].hash)) continue;
         *out = a->list.tokens[i];
         found = true;
     }

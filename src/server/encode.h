@@ -17,6 +17,7 @@ void json_rate_key(json_writer *w, pawl_bytes key); /* "key" or "key_base64" */
 
 void task_json(json_writer *w, const pawl_info *task, const pawl_trail *log, const pawl_trail *audit);
 void task_members(json_writer *w, const pawl_info *task, const pawl_trail *log, const pawl_trail *audit); /* without the braces */
+void looked_json(json_writer *w, const pawl_page *page); /* of a search: how far it came */
 void queue_json(json_writer *w, const pawl_queue_info *q);
 void stats_json(json_writer *w, const pawl_stats *s);
 void node_json(json_writer *w, const pawl_node_info *n);
@@ -35,6 +36,8 @@ typedef struct tree_options {
 pawl_status tree_json(json_writer *w, pawl *p, const tree_options *options, pawl_error *err);
 void event_json(json_writer *w, const pawl_fact *fact);
 void schedule_json(json_writer *w, const pawl_schedule_info *s, bool all); /* all: with payload, next times and occurrences */
+void definition_json(json_writer *w, const pawl_schedule *s,
+                     bool whole); /* whole: with payload and whether it is off, to be sent */
 void instants_json(json_writer *w, const char *key, const int64_t *times_us, size_t count);
 void limits_totals_json(json_writer *w, const pawl_limits *l); /* a member `totals` */
 

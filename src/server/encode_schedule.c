@@ -73,10 +73,9 @@ static void plan_json(json_writer *w, const pawl_plan *plan)
     jsonw_end_object(w);
 }
 
-static void definition_json(json_writer *w, const pawl_schedule *s)
+static void definition_members(json_writer *w, const pawl_schedule *s)
 {
     char every[EVERY_TEXT];
-    jsonw_object(w);
     said(w, "cron", s->cron);
     every_format(s->every, s->unit, every);
     if (s->every) json_text(w, "every", every);
@@ -111,6 +110,14 @@ static void definition_json(json_writer *w, const pawl_schedule *s)
     counted(w, "max_attempts", s->max_attempts);
     counted(w, "timeout_us", s->timeout_us);
     if (s->audit) json_text(w, "audit", pawl_audit_name(s->audit));
+}
+
+void definition_json(json_writer *w, const pawl_schedule *s, bool whole)
+{
+    jsonw_object(w);
+    definition_members(w, s);
+    if (whole) json_blob(w, "payload", s->payload, s->content_type);
+    if (whole && s->disabled) json_truth(w, "disabled", true);
     jsonw_end_object(w);
 }
 
@@ -149,8 +156,8 @@ void schedule_json(json_writer *w, const pawl_schedule_info *s, bool all)
     json_text(w, "words", s->words);
     json_text(w, "after", s->definition.after);
     jsonw_key(w, "definition");
-    definition_json(w, &s->definition);
-    if (s->off == PAWL_OFF_INVALID) json_text(w, "stored", s->spec);
+    definition_json(w, &s->definition, false);
+    if (all || s->off == PAWL_OFF_INVALID) json_text(w, "stored", s->spec);
     if (all) json_blob(w, "payload", s->definition.payload, s->definition.content_type);
     json_instant(w, "next_at", s->next_us);
     json_instant(w, "occurrence_at", s->occurrence_us);

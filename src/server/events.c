@@ -104,6 +104,7 @@ void event_json(json_writer *w, const pawl_fact *fact)
     json_number(w, "fence", e->fence);
     if (e->kind == PAWL_EVENT_RETRYING || e->kind == PAWL_EVENT_SNOOZED) json_number(w, "delay_us", e->value);
     if (e->kind == PAWL_EVENT_PROGRESS) json_number(w, "percent", e->value);
+    if (e->kind == PAWL_EVENT_NODE_LOST) json_number(w, "lost_node", e->value);
     if (*e->text) json_text(w, "text", e->text);
     json_text(w, "node", *fact->node ? fact->node : NULL);
     jsonw_end_object(w);
@@ -174,6 +175,7 @@ static void fill(events *s, event_client *k)
     k->missed = 0;
     while (k->next <= s->count && k->out.len < EVENT_TEXT_MAX) {
         const pawl_fact *fact = &s->ring[k->next % s->most];
+        if (fact->event.kind == PAWL_EVENT_NODE_LOST) put_gap(&k->out, 0); /* whatever it had not told, and of whatever type */
         if (wanted(k, &fact->event)) put_event(s, &k->out, fact);
         k->next++;
     }

@@ -63,6 +63,7 @@ void route_health(call *c)
 typedef struct state {
     pawl_health health;
     pawl_stats *stats; /* NULL: the store did not answer */
+    int64_t stale;     /* tasks that nodes hold beyond their leases */
     char text[512];
     bool quiet;
 } state;
@@ -77,6 +78,15 @@ static const char *judge(const call *c, state *st)
     if (c->s->options.runs_tasks && !h->started)
         return snprintf(st->text, sizeof st->text, "the workers are not started"), "degraded";
     if (!h->healthy) return snprintf(st->text, sizeof st->text, "%s", h->text), "degraded";
+    if (st->stale)
+        return snprintf(st->text, sizeof st->text, "%lld tasks are held by nodes that are gone or stand still",
+                        (long long)st->stale),
+               "degraded";
+    if (st->stats->dead && st->stats->failed)
+        return snprintf(st->text, sizeof st->text,
+                        "dead letters grow: %lld tasks failed in the last hour, %lld are not dealt with",
+                        (long long)st->stats->failed, (long long)st->stats->dead),
+               "degraded";
     return "ready";
 }
 
@@ -88,6 +98,27 @@ static void state_load(call *c, state *st)
     if (pawl_get_health(c->s->options.p, &st->health, &err))
         snprintf(st->health.text, sizeof st->health.text, "%.250s", err.message);
     if (pawl_get_stats(c->s->options.p, 0, &st->stats, &err)) st->stats = NULL;
+}
+
+static int64_t count_stale(call *c, int64_t now_us)
+{
+    pawl_error err;
+    pawl_nodes *nodes;
+    int64_t stale = 0;
+    if (pawl_get_nodes(c->s->options.p, &nodes, &err)) return 0;
+    for (size_t i = 0; i < nodes->count; i++) {
+        const pawl_node_info *n = &nodes->nodes[i];
+        if (!n->alive || (n->expires_us && n->expires_us <= now_us)) stale += n->leases;
+    }
+    pawl_nodes_free(nodes);
+    return stale;
+}
+
+static int64_t count_due(const pawl_stats *stats)
+{
+    int64_t due = 0;
+    for (size_t i = 0; i < stats->queues_count; i++) due += stats->queues[i].due;
+    return due;
 }
 
 static int64_t oldest_due(const pawl_stats *stats)
@@ -119,6 +150,8 @@ static void ready_details(json_writer *w, const state *st)
     json_number(w, "stuck", st->health.stuck);
     json_number(w, "long_running", st->health.long_running);
     if (!st->stats) return;
+    json_number(w, "stale", st->stale);
+    json_number(w, "due", count_due(st->stats));
     json_number(w, "pending", st->stats->pending);
     json_number(w, "leased", st->stats->leased);
     json_number(w, "dead", st->stats->dead);
@@ -131,6 +164,7 @@ void route_ready(call *c)
     reply a;
     if (!call_query(c, no_fields, NULL)) return;
     state_load(c, &st);
+    if (st.stats) st.stale = count_stale(c, st.stats->now_us);
     const char *word = judge(c, &st);
     reply_begin(&a);
     jsonw_object(&a.w);

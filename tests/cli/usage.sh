@@ -9,7 +9,7 @@ exits "-h" 0 pawl enqueue -h
 like "examples" "$out" "^  pawl enqueue --type email.send"
 
 commands=$(pawl --help | sed -n 's/^  \([a-z]\{1,\}\( [a-z]\{1,\}\)\{0,1\}\)   .*/\1/p' | grep -v '^pawl')
-is "all commands are found" "$(wc -l <<<"$commands" | tr -d ' ')" 60
+is "all commands are found" "$(wc -l <<<"$commands" | tr -d ' ')" 61
 while IFS= read -r command; do
     # shellcheck disable=SC2086
     exits "help $command" 0 pawl help $command

@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -161,6 +162,13 @@ def bulk():
 
 
 def idempotency():
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    traced = call("POST", "/v1/tasks", {"type": "traced", "payload": {"to": "Zoe-42"}}, 201, traceparent=trace).json["id"]
+    checks.equal("trace context goes with the task", call("GET", f"/v1/tasks/{traced}", wanted=200).json["traceparent"], trace)
+    page = call("GET", "/v1/tasks?search=zOE-42", wanted=200).json
+    checks.equal("text is found", ([task["id"] for task in page["tasks"]], page["looked"] > 0, bool(page["looked_to"])), ([traced], True, True))
+    for bad in ("", "x" * 300, "%01"):
+        call("GET", f"/v1/tasks?search={bad}", wanted=400 if bad == "%01" else 422)
     one = call("POST", "/v1/tasks", {"type": "once"}, 201, Idempotency_Key="a1")
     two = call("POST", "/v1/tasks", {"type": "once"}, 201, Idempotency_Key="a1")
     checks.equal("the same answer", (two.json, two.headers.get("Idempotent-Replayed")), (one.json, "true"))
@@ -433,6 +441,10 @@ def metrics():
     with open(f"{os.environ['PAWL_SOURCE_DIR']}/docs/server.md", encoding="utf-8") as file:
         documented = dict(re.findall(r"^\| `(pawl_\w+)` \| (\w+) \|", file.read(), re.M))
     checks.equal("docs/server.md names them", documented, kinds)
+    promtool = shutil.which("promtool")
+    if promtool:
+        told = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True)
+        checks.equal("promtool finds nothing", (told.returncode, told.stdout + told.stderr), (0, ""))
     checks.that("queues are there", ("pawl_queue_pending_tasks", "lines") in seen, seen)
 
 

@@ -4,6 +4,7 @@
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import urllib.request
 
 import served
 
@@ -27,6 +29,7 @@ def settings():
         sample = served.pawl("config", "sample")
         with open(path, "w", encoding="utf-8") as file:
             file.write(sample + "\n")
+        checks.that("the sample names the default address", "default: 127.0.0.1:7295" in sample)
         checks.that("the sample is right", "is right" in served.pawl("config", "check", path))
         with open(path, "w", encoding="utf-8") as file:
             file.write("\n".join(line[2:] if " = " in line and line.startswith("# ") and not any(word in line for word in ("ADDRESS", "NAME", "PATH")) else line for line in sample.splitlines()))
@@ -265,6 +268,25 @@ def events():
             client.close()
 
 
+def lose_a_node(server, stream, mail):
+    """A node that is killed while it has a task: when others have found out, listeners know that they may have missed something."""
+    doomed = subprocess.Popen([served.PAWL, "work", "--store", "sqlite:pawl.db", "--quiet", "--lease", "1s", "--queue", "doomed", "--", "sleep", "600"],
+                              cwd=server.folder, stdout=subprocess.DEVNULL)
+    task = served.pawl("enqueue", "--store", "sqlite:pawl.db", "--type", "slow", "--queue", "doomed", folder=server.folder)
+    told = stream.next()
+    while told["event"] != "started" or told["data"]["id"] != task:
+        told = stream.next()
+    doomed.kill()
+    doomed.wait()
+    before = told
+    while told["event"] != "node_lost":
+        before, told = told, stream.next()
+    checks.equal("a gap stands before what says why", (before["event"], before.get("data")), ("gap", {"lost": None}))
+    while told["event"] != "gap":
+        told = mail.next()
+    checks.that("also for one who wants a type alone", told["data"]["lost"] is None)
+
+
 def of_others():
     """What other processes do to tasks of the store is told, too; also to a second server, and after it came back."""
     with served.Server() as server:
@@ -272,7 +294,7 @@ def of_others():
         made = served.pawl("enqueue", "--store", "sqlite:pawl.db", "--type", "mail", folder=server.folder)
         event = stream.next()
         checks.equal("handed over by a command", (event["event"], event["data"]["id"], bool(event["data"]["node"])), ("dispatched", made, True))
-        worker = subprocess.Popen([served.PAWL, "work", "--store", "sqlite:pawl.db", "--quiet", "--", "true"], cwd=server.folder, stdout=subprocess.DEVNULL)
+        worker = subprocess.Popen([served.PAWL, "work", "--store", "sqlite:pawl.db", "--quiet", "--lease", "1s", "--", "true"], cwd=server.folder, stdout=subprocess.DEVNULL)
         try:
             seen = [event]
             while not any(e["event"] == "succeeded" for e in seen):
@@ -287,12 +309,80 @@ def of_others():
                 while told["data"].get("id") != other or told["event"] != "succeeded":
                     told = client.next()
                 checks.equal(name, told["data"]["type"], "mail")
+            waits = served.pawl("enqueue", "--store", "sqlite:pawl.db", "--type", "mail", "--queue", "later", "--delay", "1h", folder=server.folder)
+            served.pawl("tasks", "cancel", waits, "--store", "sqlite:pawl.db", folder=server.folder)
+            while told["event"] != "cancelled":
+                told = mail.next()
+            checks.equal("cancelled by a command", (told["data"]["id"], told["data"]["type"], told["data"]["queue"]), (waits, "mail", "later"))
+            lose_a_node(server, stream, mail)
             for client in (stream, again, mail):
                 client.close()
             second.stop()
         finally:
             worker.terminate()
             worker.wait()
+
+
+# ---- readiness and the demo -------------------------------------------------------------------------------------------------------
+
+
+def work(server, *command):
+    return subprocess.Popen([served.PAWL, "work", "--store", "sqlite:pawl.db", "--quiet", "--lease", "1s", "--", *command], cwd=server.folder, stdout=subprocess.DEVNULL)
+
+
+def readiness():
+    """What a person should know: tasks that a dead node holds, and dead letters that grow."""
+    with served.Server() as server:
+        def found():
+            answer = server.get("/readyz").json
+            return answer["status"], answer["stale"], answer["dead"]
+
+        checks.equal("at first", found(), ("ready", 0, 0))
+        server.post("/v1/tasks", {"type": "x"})
+        checks.equal("due", server.get("/readyz").json["due"], 1)
+        worker = work(server, "sleep", "600")
+        served.until("it runs", lambda: server.get("/v1/tasks?state=running").json["tasks"])
+        worker.kill()
+        worker.wait()
+        served.until("its node is gone", lambda: found() == ("degraded", 1, 0))
+        worker = work(server, "sh", "-c", "exit 65")
+        served.until("another one took it, and it failed", lambda: found() == ("degraded", 0, 1))
+        worker.terminate()
+        worker.wait()
+        server.post("/v1/dead/ack", {"filter": {}})
+        checks.equal("somebody has looked", found(), ("ready", 0, 0))
+
+
+def ends(process, again):
+    """The second signal waits for nobody, once the first was taken."""
+    process.send_signal(again)
+    return process.poll() is not None
+
+
+def demonstration():
+    """What `make run` starts says where to look and what to type, and does what it says."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [f"{os.environ['PAWL_SOURCE_DIR']}/scripts/run.sh", "--listen", "127.0.0.1:0"]
+        process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, "PAWL_BIN": served.PAWL})
+        try:
+            first = process.stdout.readline()
+            checks.that("where it is", re.match(r"Pawl serves sqlite:pawl-demo.db on http://127.0.0.1:\d+\n", first), first)
+            lines = [process.stdout.readline() for _ in range(15)]
+            words = [line.split()[0] for line in lines if re.match(r"  \w", line)]
+            checks.that("where to look, what to type", {"look", "act", "read", "stop"} <= set(words), lines)
+            url = first.split()[-1]
+            for line in lines:
+                if "pawl top" in line or "pawl tasks list" in line:
+                    subprocess.run(line.split(), cwd=folder, check=True, stdout=subprocess.DEVNULL)
+            ask = lambda path: json.loads(urllib.request.urlopen(url + path, timeout=30 * served.FACTOR).read())  # noqa: E731
+            served.until("tasks run, and some fail", lambda: (lambda s: s["succeeded"] and s["failed"] + s["retried"])(ask("/v1/stats")))
+            checks.that("a schedule, a limit", ask("/v1/schedules")["schedules"] and ask("/v1/limits")["limits"])
+            process.send_signal(signal.SIGINT)
+            served.until("it stops", lambda: ends(process, signal.SIGINT))
+            checks.equal("Ctrl-C", process.wait(60 * served.FACTOR), 0)
+        finally:
+            process.kill()
+            process.wait()
 
 
 # ---- bad company --------------------------------------------------------------------------------------------------------------
@@ -388,7 +478,7 @@ def vanish(server):
 
 
 def main():
-    for part in (settings, failing_starts, sockets, systemd, tls, signals, events, of_others, bad_company, lockstep):
+    for part in (settings, failing_starts, sockets, systemd, tls, signals, events, of_others, readiness, demonstration, bad_company, lockstep):
         part()
     with tempfile.TemporaryDirectory(prefix="pawl-server-") as folder:
         killed(checks, lambda: served.Server(folder=folder))

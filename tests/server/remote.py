@@ -47,8 +47,8 @@ def main():
             for action, done in (("disable", "disabled"), ("enable", "enabled"), ("rm", "removed")):
                 checks.equal(f"schedules {action}", remote("schedules", action, "daily"), f"daily  {done}")
             remote("schedules", "rm", "daily", code=3)
-            local("batches", "open", "b/1")
-            checks.equal("batches close", remote("batches", "close", "b/1"), "b/1  closed")
+            batch = local("batches", "open", "b/1")
+            checks.equal("batches close", remote("batches", "close", "b/1"), f"{batch}  closed")
             checks.equal("stats", *(re.sub(r"[\d.,]+\w*", "", side("stats")) for side in (remote, local)))
             told = subprocess.Popen([served.PAWL, "events", "-f", "-n", "1", "--server", url], cwd=folder, stdout=subprocess.PIPE, text=True, env={**os.environ, "PAWL_TOKEN": token})
             served.until("it listens", lambda: b"pawl_http_event_streams 1\n" in server.request("GET", "/p/metrics", None, {"Authorization": f"Bearer {token}"}).body)
