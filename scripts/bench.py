@@ -236,7 +236,7 @@ class Bench:
         t = Table("move", "tasks", "tasks/s, killed three times")
         build = {**os.environ, "PAWL_BIN": str(self.build / "pawl"), "PAWL_MODULES": str(self.build)}
         build["PAWL_TEST_NODE"] = str(self.build / "tests" / "process" / "process_node")
-        ways = ("sqlite", "sqlite"), ("sqlite", "postgres"), ("sqlite", "mysql"), ("postgres", "mysql"), ("postgres", "sqlite")
+        ways = ("sqlite", "sqlite"), ("sqlite", "postgres"), ("sqlite", "mysql"), ("mysql", "sqlite"), ("mysql", "postgres"), ("postgres", "mysql"), ("postgres", "sqlite")
         for source, target in ways:
             say(f"move from {source} to {target}")
             rows = self.scaled(1_000_000)

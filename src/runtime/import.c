@@ -1,8 +1,8 @@
 /* pawl_import: lines of JSON into a store: tasks, limits, batches, schedules.
  *
  * Lines are read through a window that grows to the longest of them. Tasks gather until there are LOAD_TASKS of them or LOAD_BYTES; then
- * one commit. A second live task of one key begins another commit, so that the store sees the first. Limits gather too, and are put before the
- * tasks that come after them.
+ * one commit. A second live task of one key begins another commit, so that the store sees the first. Limits and schedules gather too; whatever
+ * comes after something of another kind comes in a later commit.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -16,6 +16,7 @@
 #define LOAD_TASKS 1000
 #define LOAD_BYTES ((size_t)4 << 20)
 #define LOAD_LIMITS 100
+#define LOAD_SCHEDULES 250
 #define LINE_MOST ((size_t)64 << 20)
 #define READ_AT_ONCE ((size_t)256 << 10)
 #define MEMORY ((size_t)1 << 30)
@@ -41,6 +42,8 @@ typedef struct importer {
     int count;
     pawl_past_limit limits[LOAD_LIMITS];
     int limits_count;
+    pawl_past_schedule schedules[LOAD_SCHEDULES];
+    int schedules_count;
     size_t bytes;
     unsigned char keys[KEY_BITS / 8];
     /* new_ids */
@@ -130,7 +133,8 @@ static pawl_status load_page(importer *x, pawl_part part, bool twice, pawl_error
     pawl_dump *page = pawl_arena_alloc(x->arena, sizeof *page);
     if (!page) return no_memory(err);
     bool tasks = part == PAWL_PART_TASKS;
-    *page = (pawl_dump){.part = part, .tasks = x->tasks, .limits = x->limits, .count = tasks ? x->count : x->limits_count};
+    *page = (pawl_dump){.part = part, .tasks = x->tasks, .limits = x->limits, .schedules = x->schedules};
+    page->count = tasks ? x->count : part == PAWL_PART_LIMITS ? x->limits_count : x->schedules_count;
     pawl_load call = {.page = page, .results = tasks ? x->results : NULL};
     pawl_status status = store_load(x->store, &call, x->arena, err);
     return status == PAWL_UNKNOWN && twice ? store_load(x->store, &call, x->arena, err) : status;
@@ -157,8 +161,10 @@ static pawl_status load(importer *x, pawl_error *err)
 {
     pawl_status status = load_limits(x, err);
     if (!status) status = load_tasks(x, err);
+    if (!status && x->schedules_count) status = load_page(x, PAWL_PART_SCHEDULES, true, err);
     if (status) return status;
     x->limits_count = 0;
+    x->schedules_count = 0;
     x->count = 0;
     x->bytes = 0;
     memset(x->keys, 0, sizeof x->keys);
@@ -228,7 +234,7 @@ static bool key_seen(importer *x, const pawl_record *r)
 static pawl_status take_task(importer *x, json object, size_t bytes, pawl_error *err)
 {
     pawl_error why = {0};
-    bool full = x->limits_count || x->count == LOAD_TASKS || x->bytes >= LOAD_BYTES;
+    bool full = x->limits_count || x->schedules_count || x->count == LOAD_TASKS || x->bytes >= LOAD_BYTES;
     pawl_status status = full ? load(x, err) : PAWL_OK;
     if (status) return status;
     x->report.lines++;
@@ -293,7 +299,7 @@ static pawl_status take_limit(importer *x, json object, pawl_error *err)
     pawl_error why = {0};
     const pawl_limit_info *here;
     pawl_past_limit l;
-    pawl_status status = x->count || x->limits_count == LOAD_LIMITS ? load(x, err) : PAWL_OK;
+    pawl_status status = x->count || x->schedules_count || x->limits_count == LOAD_LIMITS ? load(x, err) : PAWL_OK;
     if (status) return status;
     x->limit_lines++;
     bool good = record_read_limit(object, &l, x->arena, &why);
@@ -351,29 +357,60 @@ static pawl_status put_other(importer *x, pawl_dump *page, pawl_error *err)
 {
     bool of_ids = page->part == PAWL_PART_BATCHES || page->part == PAWL_PART_KEPT;
     if (x->o->new_ids && of_ids) return PAWL_OK;
-    if (x->o->new_ids && page->part == PAWL_PART_SCHEDULES) {
-        pawl_past_schedule *s = page->schedules;
-        s->occurrences_count = 0;
-        s->open = s->waiting = s->last_task = 0;
-    }
     if (page->part == PAWL_PART_BOUNDS) return put_bound(x, page->bounds, err);
     pawl_load call = {.page = page};
     pawl_status status = store_load(x->store, &call, x->arena, err);
     return status == PAWL_UNKNOWN ? store_load(x->store, &call, x->arena, err) : status;
 }
 
-static pawl_status take_other(importer *x, json object, pawl_part part, pawl_error *err)
+static bool schedule_gathered(const importer *x, const char *name)
+{
+    for (int i = 0; i < x->schedules_count; i++)
+        if (strcmp(x->schedules[i].name, name) == 0) return true;
+    return false;
+}
+
+static void gather_schedule(importer *x, pawl_past_schedule *s, size_t bytes)
+{
+    if (x->o->new_ids) {
+        s->occurrences_count = 0;
+        s->open = s->waiting = s->last_task = 0;
+    }
+    x->schedules[x->schedules_count++] = *s;
+    x->bytes += bytes;
+}
+
+/* NULL: it cannot be read, or kept, and that was told; or *status says why. */
+static pawl_dump *read_other(importer *x, json object, pawl_part part, pawl_status *status, pawl_error *err)
 {
     pawl_error why = {0};
-    pawl_status status = load(x, err);
-    pawl_dump *page = status ? NULL : pawl_arena_alloc(x->arena, sizeof *page);
-    if (!page) return status ? status : no_memory(err);
-    x->other_lines++;
-    bool good = record_read_other(object, part, page, x->arena, &why);
-    if (why.status == PAWL_NO_MEMORY) return no_memory(err);
+    pawl_dump *page = pawl_arena_alloc(x->arena, sizeof *page);
+    bool good = page && record_read_other(object, part, page, x->arena, &why);
+    if (!page || why.status == PAWL_NO_MEMORY) {
+        *status = no_memory(err);
+        return NULL;
+    }
     if (good && !keeps(x->store->type, part)) good = err_set(&why, PAWL_UNSUPPORTED, "the store cannot keep it") == PAWL_OK;
-    if (good) return put_other(x, page, err);
-    bad(x, x->line, why.message);
+    if (!good) bad(x, x->line, why.message);
+    return good ? page : NULL;
+}
+
+/* A schedule whose name stands among those gathered comes after them: one that is there stays as it is. */
+static pawl_status take_other(importer *x, json object, pawl_part part, size_t bytes, pawl_error *err)
+{
+    bool schedule = part == PAWL_PART_SCHEDULES;
+    bool full = !schedule || x->count || x->limits_count || x->schedules_count == LOAD_SCHEDULES || x->bytes >= LOAD_BYTES;
+    pawl_status status = full ? load(x, err) : PAWL_OK;
+    if (status) return status;
+    x->other_lines++;
+    pawl_dump *page = read_other(x, object, part, &status, err);
+    if (page && schedule && schedule_gathered(x, page->schedules->name)) {
+        status = load(x, err);
+        page = status ? NULL : read_other(x, object, part, &status, err);
+    }
+    if (!page) return status;
+    if (!schedule) return put_other(x, page, err);
+    gather_schedule(x, page->schedules, bytes);
     return PAWL_OK;
 }
 
@@ -427,7 +464,7 @@ static pawl_status take_line(importer *x, pawl_bytes text, pawl_error *err)
     }
     if (object.kind == JSON_OBJECT && json_member(object, RECORD_LIMIT).kind != JSON_NONE) return take_limit(x, object, err);
     pawl_part part = record_part(object);
-    return part ? take_other(x, object, part, err) : take_task(x, object, text.len, err);
+    return part ? take_other(x, object, part, text.len, err) : take_task(x, object, text.len, err);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------------------------------------- */

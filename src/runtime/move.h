@@ -5,7 +5,7 @@
 #include "runtime/runtime.h"
 
 #define POSITION_TEXT 100
-#define PAGE_MOST 2000 /* tasks of a page */
+#define PAGE_MOST 5000 /* tasks of a page */
 
 typedef enum move_step {
     HISTORY = 1,

@@ -236,13 +236,22 @@ static bool full(facts *f)
     return is(f, "capacity", 0);
 }
 
-static void explain(facts *f)
+static void explain_state(facts *f)
 {
     if (finished(f) || leased(f) || moved(f) || waiting(f) || paused(f) || blocked(f) || throttled(f) || not_yet(f) ||
         nobody(f) || full(f))
         return;
     SAY(f, "It is due and a node will start it at any moment.");
     is(f, "starting", 0);
+}
+
+/* A task of a schedule says so: that is where it can be changed. */
+static void explain(facts *f)
+{
+    explain_state(f);
+    size_t n = strlen(f->answer->text);
+    if (!f->info->schedule || pawl_state_terminal(f->info->state)) return;
+    snprintf(f->answer->text + n, sizeof f->answer->text - n, " It is a task of the schedule \"%.100s\".", f->info->schedule);
 }
 
 static const pawl_queue_info *find_queue(const pawl_stats *stats, const char *name)

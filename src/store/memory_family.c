@@ -146,6 +146,17 @@ static void join(mem_kin *batch, mem_kin *member)
     batch->batch->info.total++;
 }
 
+/* One that was retried before it had children: they wait for the last of its retries. */
+static void find_retry(mem *m, mem_kin *k)
+{
+    pawl_id as = 0;
+    for (const mem_task *t = k->task; t && t->resolution && t->resolution->retried_as; t = mem_find(m, as))
+        as = t->resolution->retried_as;
+    if (!as || k->retried_as || !mem_find(m, as)) return;
+    kin_make(m, as);
+    k->retried_as = as;
+}
+
 static void add_parent(mem *m, mem_kin *child, mem_kin *parent)
 {
     pawl_state state = CANARY(END_UNNOTICED) ? PAWL_PENDING : state_of(m, parent->id);
@@ -153,13 +164,13 @@ static void add_parent(mem *m, mem_kin *child, mem_kin *parent)
     mem_edge *e = pool_get(&m->edges);
     e->parent = parent;
     e->child = child;
-    e->held = badly && child->if_failed == PAWL_IF_FAILED_HOLD;
-    e->told = e->held || (ended && !badly);
+    e->told = ended && !badly;
     list_append(&child->parents, &e->up);
     list_append(e->told ? &parent->told : &parent->untold, &e->down);
-    child->held += e->held;
     child->unmet += !e->told;
-    if (badly && !e->held) todo(m, parent, TO_TELL);
+    if (!badly) return;
+    find_retry(m, parent);
+    todo(m, parent, TO_TELL);
 }
 
 void mem_family_put(mem *m, const pawl_op *op, mem_task *t, const mem_siblings *s, bool waits)
@@ -253,6 +264,7 @@ static void tell_child(mem *m, mem_kin *k, mem_edge *e, int64_t now_us)
     child->unmet--;
     e->held = badly && child->if_failed == PAWL_IF_FAILED_HOLD;
     child->held += e->held;
+    if (e->held && k->retried_as) todo(m, k, TO_RETRY);
     if (child->unmet == 0 && child->held == 0) set_free(m, child, now_us);
 }
 

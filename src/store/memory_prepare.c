@@ -172,7 +172,7 @@ static void add_needs(const mem *m, const pawl_op *op, mem_needs *n)
     n->count++;
     switch (op->kind) {
     case PAWL_OP_INSERT:
-        if (op->u.insert.family) n->kins += (size_t)op->u.insert.family->parents_count + 1;
+        if (op->u.insert.family) n->kins += 2 * (size_t)op->u.insert.family->parents_count + 1; /* retries of parents, too */
         return;
     case PAWL_OP_FINISH:
         if (op->u.finish.to == PAWL_SUCCEEDED && m->open.count > 0) n->occurrences += (size_t)mem_schedule_followers(m, op->id);

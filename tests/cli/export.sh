@@ -122,6 +122,13 @@ grep -v pawl_bound kin.ndjson >fewer.ndjson
 exits "lines are missing" 4 kin kin_fewer import fewer.ndjson
 is "states alone: none of them" "$(kin kin export --states pending | grep -c pawl_)" 2
 
+# ---- more schedules than a commit takes, and one name twice
+kin few schedules add first --type t --cron @daily >/dev/null
+kin few export | sed 1q >many.ndjson
+for i in $(seq 600) 7; do kin_line=${kin_line:-$(kin few export | grep pawl_schedule)}; echo "${kin_line/\"first\"/\"s.$i\"}"; done >>many.ndjson
+exits "many schedules" 0 kin many import --cut many.ndjson
+is "all of them, each once" "$(kin many export | grep -c pawl_schedule)" 600
+
 # ---- bad lines
 line() { head -n 1 all.ndjson; printf '%s\n' "$1"; tail -n 1 all.ndjson; }
 number=0

@@ -36,6 +36,7 @@ exits "run" 0 pawl schedules run report --payload '{"a":2}'
 first=$out
 is "the task names its schedule" "$(task "$first" '(d["schedule"], d["payload"], d["queue"])')" "('report', {'a': 2}, 'recurring')"
 like "for people, too" "$(pawl tasks show "$first")" '^schedule +report$'
+like "why names it" "$(pawl tasks why "$first")" 'No living node serves queue "recurring".* It is a task of the schedule "report"\.'
 exits "one at a time" 4 pawl schedules run report
 exits "work" 0 pawl work --queue recurring --once -- true
 is "it succeeded" "$(task "$first" 'd["state"]')" succeeded

@@ -253,6 +253,50 @@ static void hold_policy(world *w)
     assert_state(w, id, PAWL_PENDING);
 }
 
+static pawl_id retry_of(world *w, pawl_id id)
+{
+    pawl_op *op = op_retry(w, id, NULL);
+    assert_int_equal(apply(w, w->a, 0, op), PAWL_OP_DONE);
+    return op->out_id;
+}
+
+/* Somebody else's children are told before them, so that nobody who is held here has been told anything when the retry is retried. */
+static void retried_before_it_was_told(world *w)
+{
+    enum { BUSY = 6 * PAWL_SETTLE_AT_ONCE };
+    pawl_id busy = insert(w, w->a, 0, (spec){0}), a = insert(w, w->a, 0, (spec){0});
+    pawl_op **ops = keep(w, BUSY * sizeof *ops);
+    for (int i = 0; i < BUSY; i++) ops[i] = op_child(w, 1, &busy, PAWL_IF_FAILED_RUN);
+    for (int i = 0; i < BUSY; i += 500) apply_all(w, w->a, node(w), ops + i, 500);
+    pawl_id held = child(w, a, PAWL_IF_FAILED_HOLD);
+    end(w, busy, PAWL_SUCCEEDED);
+    end(w, a, PAWL_FAILED);
+    pawl_id first = retry_of(w, a);
+    end(w, first, PAWL_FAILED);
+    pawl_id second = retry_of(w, first);
+    settle_all(w, 1000);
+    pawl_relatives_query r = relatives(w, held, PAWL_PARENTS, 0, 10);
+    assert_true(r.count == 1 && r.relatives[0].id == second && r.relatives[0].waits && !r.relatives[0].held);
+    end(w, second, PAWL_SUCCEEDED);
+    settle_all(w, 1000);
+    assert_state(w, held, PAWL_PENDING);
+}
+
+/* Whoever comes later, and names one that failed and was retried, waits for the retry. */
+static void child_of_one_that_was_retried(world *w)
+{
+    pawl_id a = insert(w, w->a, 0, (spec){0});
+    end(w, a, PAWL_FAILED);
+    pawl_id retry = retry_of(w, a), late = child(w, a, PAWL_IF_FAILED_HOLD);
+    settle_all(w, 1000);
+    assert_state(w, late, PAWL_WAITING);
+    pawl_relatives_query r = relatives(w, late, PAWL_PARENTS, 0, 10);
+    assert_true(r.count == 1 && r.relatives[0].id == retry && !r.relatives[0].held);
+    end(w, retry, PAWL_SUCCEEDED);
+    settle_all(w, 1000);
+    assert_state(w, late, PAWL_PENDING);
+}
+
 static void cancelled_while_it_waits(world *w)
 {
     pawl_id a = insert(w, w->a, 0, (spec){0}), id = child(w, a, PAWL_IF_FAILED_CANCEL), last = child(w, id, PAWL_IF_FAILED_RUN);
@@ -662,6 +706,8 @@ CASES(family_cases){
     {"parent: a failed one cancels", cancel_policy},
     {"parent: a failed one is as good as any", run_policy},
     {"parent: a failed one holds until it is retried", hold_policy},
+    {"parent: retried, and its retry too, before anybody was told", retried_before_it_was_told},
+    {"parent: one that was retried before the child came", child_of_one_that_was_retried},
     {"parent: a child is cancelled while it waits", cancelled_while_it_waits},
     {"parent: whatever ends it is told", every_end_counts},
     {"parent: results are kept for the children", results_are_kept},

@@ -167,16 +167,44 @@ static void read_family(reading *r, cursor k[3], pawl_record *t)
 
 #define HANGING 7
 
-static void read_hanging(reading *r, pawl_dump *d)
+static void put_range(reading *r, const pawl_dump *d)
 {
-    static const sql_name which[HANGING] = {SQL_dump_attempts, SQL_dump_logs,    SQL_dump_changes, SQL_dump_lines,
-                                            SQL_dump_parents,  SQL_dump_members, SQL_dump_waits};
+    my_put_int(r->c, d->after);
+    my_put_int(r->c, d->next);
+}
+
+static void ask_range(reading *r, const pawl_dump *d, sql_name which)
+{
+    put_range(r, d);
+    my_add(r->c, which);
+}
+
+/* Asks for what hangs on the tasks of the page. Where it has most of those that lie between its first and its last one, all are asked for by
+ * that range, which costs nothing where there is nothing. */
+static bool ask_hanging(reading *r, const pawl_dump *d, int64_t looked, sql_name which[HANGING])
+{
+    static const sql_name some[HANGING] = {SQL_dump_attempts, SQL_dump_logs,    SQL_dump_changes, SQL_dump_lines,
+                                           SQL_dump_parents,  SQL_dump_members, SQL_dump_waits},
+                          all[HANGING] = {SQL_dump_attempts_all, SQL_dump_logs_all,    SQL_dump_changes_all, SQL_dump_lines_all,
+                                          SQL_dump_parents_all,  SQL_dump_members_all, SQL_dump_waits_all};
+    bool most = 2 * (int64_t)d->count > looked;
     pawl_id *ids = my_read_alloc(r, (size_t)d->count * sizeof *ids);
-    if (!ids) return;
-    for (int i = 0; d->tasks && i < d->count; i++) ids[i] = d->tasks[i].body.id;
+    if (!ids) return false;
+    for (int i = 0; i < d->count; i++) ids[i] = d->tasks[i].body.id;
     my_script(r->c);
-    for (int i = 0; i < HANGING; i++) my_add_ids(r->c, which[i], ids, d->count);
-    if (!r->failed && !my_send(r->c, CALL_READS)) r->failed = true;
+    for (int i = 0; i < HANGING; i++) {
+        which[i] = most ? all[i] : some[i];
+        if (most) ask_range(r, d, which[i]);
+        else my_add_ids(r->c, which[i], ids, d->count);
+    }
+    if (!my_send(r->c, CALL_READS)) r->failed = true;
+    return !r->failed;
+}
+
+static void read_hanging(reading *r, pawl_dump *d, int64_t looked)
+{
+    sql_name which[HANGING];
+    if (!ask_hanging(r, d, looked, which)) return;
     cursor k[HANGING];
     for (int i = 0; i < HANGING; i++) k[i] = (cursor){r->c, which[i], 0, 0};
     for (int i = 0; i < d->count && !r->failed && !r->no_memory; i++) {
@@ -190,7 +218,8 @@ static void read_hanging(reading *r, pawl_dump *d)
 
 /* ---- pages of tasks ------------------------------------------------------------------------------------------------------ */
 
-static bool find_range(reading *r, pawl_dump *d)
+/* How many tasks lie in it. */
+static int64_t find_range(reading *r, pawl_dump *d)
 {
     bool by_size = d->states && d->bytes;
     sql_name which = by_size ? SQL_dump_range_bytes : SQL_dump_range;
@@ -198,17 +227,11 @@ static bool find_range(reading *r, pawl_dump *d)
     my_put_int(r->c, d->after);
     my_put_int(r->c, d->limit);
     if (by_size) my_put_int(r->c, (int64_t)d->bytes);
-    if (!my_ask(r, which)) return false;
+    if (!my_ask(r, which)) return 0;
     const answer *a = my_answer(r->c, which);
-    if (get_int(a, 0, 0) == 0) return false;
-    d->next = get_int(a, 0, 1);
-    return true;
-}
-
-static void put_range(reading *r, const pawl_dump *d)
-{
-    my_put_int(r->c, d->after);
-    my_put_int(r->c, d->next);
+    int64_t looked = get_int(a, 0, 0);
+    if (looked) d->next = get_int(a, 0, 1);
+    return looked;
 }
 
 static void read_counts(const reading *r, pawl_dump *d)
@@ -224,14 +247,12 @@ static void read_counts(const reading *r, pawl_dump *d)
 
 static void dump_tasks(reading *r, pawl_dump *d)
 {
-    if (!find_range(r, d)) return;
+    int64_t looked = find_range(r, d);
+    if (!looked) return;
     my_script(r->c);
     my_put_int(r->c, d->next);
     my_add(r->c, SQL_dump_more);
-    if (!d->no_counts) {
-        put_range(r, d);
-        my_add(r->c, SQL_dump_counts);
-    }
+    if (!d->no_counts) ask_range(r, d, SQL_dump_counts);
     if (d->states) {
         put_range(r, d);
         my_put_int(r->c, d->states);
@@ -247,7 +268,7 @@ static void dump_tasks(reading *r, pawl_dump *d)
     const answer *a = my_answer(r->c, SQL_dump_tasks);
     d->tasks = a->rows ? my_read_alloc(r, (size_t)a->rows * sizeof *d->tasks) : NULL;
     for (; d->tasks && d->count < a->rows && !r->no_memory; d->count++) read_task(r, a, d->count, &d->tasks[d->count]);
-    if (d->tasks && d->count && !r->no_memory) read_hanging(r, d);
+    if (d->tasks && d->count && !r->no_memory) read_hanging(r, d, looked);
 }
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------------ */

@@ -220,8 +220,7 @@ static void judge_parent(work *w, const flat_op *o, const pawl_kin *parent, kins
     k->id = id;
     if (state == PAWL_STATE_NONE) k->result = PAWL_OP_NOT_FOUND;
     else if (!pawl_state_terminal(state)) k->unmet++;
-    else if (state != PAWL_SUCCEEDED && if_failed == PAWL_IF_FAILED_CANCEL) k->unmet++; /* it is told so right after */
-    else if (state != PAWL_SUCCEEDED && if_failed == PAWL_IF_FAILED_HOLD) k->held++;
+    else if (state != PAWL_SUCCEEDED && if_failed != PAWL_IF_FAILED_RUN) k->unmet++; /* it is told so right after */
 }
 
 static pawl_id batch_of(const work *w, pawl_id id)
@@ -269,14 +268,11 @@ static void put_parent(work *w, pawl_if_failed if_failed, pawl_id parent, pawl_i
 {
     pawl_state state = my_kin_state(w, parent);
     bool ended = pawl_state_terminal(state), badly = ended && state != PAWL_SUCCEEDED && if_failed != PAWL_IF_FAILED_RUN;
-    bool held = badly && if_failed == PAWL_IF_FAILED_HOLD;
     my_rows_begin(w, TABLE_EDGES);
     buf_fmt(&w->tables[TABLE_EDGES].text, "%lld,%lld,%d", (long long)parent, (long long)child,
-            held              ? EDGE_HELD
-            : ended && !badly ? EDGE_TOLD
-                              : EDGE_UNTOLD);
+            ended && !badly ? EDGE_TOLD : EDGE_UNTOLD);
     my_rows_end(w, TABLE_EDGES);
-    if (badly && !held) my_unsettled_put(w, parent, UNTOLD_END, child - 1, state);
+    if (badly) my_unsettled_put(w, parent, UNTOLD_END, child - 1, state);
     else if (!ended && w->borrowed) my_unsettled_put(w, parent, UNTOLD_LOOK, child - 1, 0);
 }
 
@@ -287,9 +283,9 @@ void my_family_put(work *w, const flat_op *o, pawl_id id, const kinship *k)
     if (w->f->families) know(w, id, PAWL_PENDING);
     if (!f) return;
     for (int i = 0; i < f->parents_count; i++) put_parent(w, f->if_failed, who(w, o, &f->parents[i], &result), id);
-    if (k->unmet + k->held > 0) {
+    if (k->unmet > 0) {
         my_rows_begin(w, TABLE_WAITS);
-        buf_fmt(&w->tables[TABLE_WAITS].text, "%lld,%d,%d,%d", (long long)id, k->unmet, k->held, (int)f->if_failed);
+        buf_fmt(&w->tables[TABLE_WAITS].text, "%lld,%d,0,%d", (long long)id, k->unmet, (int)f->if_failed);
         my_rows_end(w, TABLE_WAITS);
     }
     if (k->batch) my_batch_join(w, k->batch, id);

@@ -298,7 +298,7 @@ static task_row new_row(work *w, const flat_op *o, pawl_id id, const kinship *k,
     row.type_id = o->type_id;
     row.queue_id = o->queue_id;
     row.keyed = b->key != NULL;
-    if (k->unmet + k->held > 0) {
+    if (k->unmet > 0) {
         row.state = task_move(PAWL_STATE_NONE, TASK_HAS_PARENTS);
         *slot = (taken){0};
         o->op->out_until_us = INT64_MAX;

@@ -91,16 +91,29 @@ WHERE b.id > $1 AND b.id <= $2 AND ($3 >> COALESCE(v.state, IF(l.id IS NULL, NUL
     AND (d.id IS NULL OR d.finished_us >= $4) AND (f.id IS NULL OR f.finished_us >= $4 OR f.resolved_us >= $4)
 ORDER BY b.id;
 
+-- What hangs on the tasks of a page: on those that are named, or on all from one to another.
+
 -- name: dump_attempts
 SELECT a.task_id, a.number, a.outcome, a.started_us, a.finished_us, a.fence, n.name, a.log_lines, a.code, a.error
 FROM @.pawl_attempt a FORCE INDEX (PRIMARY) LEFT JOIN @.pawl_node n ON n.id = a.node WHERE a.task_id IN ($1) ORDER BY a.task_id, a.number;
 
+-- name: dump_attempts_all
+SELECT a.task_id, a.number, a.outcome, a.started_us, a.finished_us, a.fence, n.name, a.log_lines, a.code, a.error
+FROM @.pawl_attempt a FORCE INDEX (PRIMARY) LEFT JOIN @.pawl_node n ON n.id = a.node WHERE a.task_id > $1 AND a.task_id <= $2 ORDER BY a.task_id, a.number;
+
 -- name: dump_logs
 SELECT task_id, number, at_us, text FROM @.pawl_runlog FORCE INDEX (PRIMARY) WHERE task_id IN ($1) ORDER BY task_id, number;
+
+-- name: dump_logs_all
+SELECT task_id, number, at_us, text FROM @.pawl_runlog FORCE INDEX (PRIMARY) WHERE task_id > $1 AND task_id <= $2 ORDER BY task_id, number;
 
 -- name: dump_changes
 SELECT a.task_id, a.number, a.at_us, a.from_state, a.to_state, a.fence, n.name, a.detail
 FROM @.pawl_audit a FORCE INDEX (PRIMARY) LEFT JOIN @.pawl_node n ON n.id = a.node WHERE a.task_id IN ($1) ORDER BY a.task_id, a.number;
+
+-- name: dump_changes_all
+SELECT a.task_id, a.number, a.at_us, a.from_state, a.to_state, a.fence, n.name, a.detail
+FROM @.pawl_audit a FORCE INDEX (PRIMARY) LEFT JOIN @.pawl_node n ON n.id = a.node WHERE a.task_id > $1 AND a.task_id <= $2 ORDER BY a.task_id, a.number;
 
 -- name: dump_minutes
 SELECT r.minute, q.text, t.text, r.outcome, r.total, r.wait_hist, r.run_hist, r.queue_id, r.type_id
@@ -195,6 +208,14 @@ SELECT k.task_id, 1 FROM @.pawl_blocked k FORCE INDEX (PRIMARY) WHERE k.task_id 
     (SELECT b.ordered FROM @.pawl_bound b WHERE b.scope = 3 AND b.name_id = k.name_id AND b.bound_key = '' AND b.most > 0), 0)
 ORDER BY 1, 2 DESC;
 
+-- name: dump_lines_all
+SELECT p.task_id, 2 FROM @.pawl_place p FORCE INDEX (pawl_place_task) WHERE p.task_id > $1 AND p.task_id <= $2 AND p.scope = 3
+UNION ALL
+SELECT k.task_id, 1 FROM @.pawl_blocked k FORCE INDEX (PRIMARY) WHERE k.task_id > $1 AND k.task_id <= $2 AND k.scope = 3 AND COALESCE(
+    (SELECT b.ordered FROM @.pawl_bound b WHERE b.scope = 3 AND b.name_id = k.name_id AND b.bound_key = k.spot_key AND b.most > 0),
+    (SELECT b.ordered FROM @.pawl_bound b WHERE b.scope = 3 AND b.name_id = k.name_id AND b.bound_key = '' AND b.most > 0), 0)
+ORDER BY 1, 2 DESC;
+
 -- name: load_bounds
 INSERT INTO @.pawl_bound (scope, name_id, bound_key, most, ordered, changed_us) VALUES $1
 ON DUPLICATE KEY UPDATE most = VALUES(most), ordered = VALUES(ordered), changed_us = VALUES(changed_us);
@@ -225,11 +246,20 @@ DELETE k FROM @.pawl_blocked k JOIN @.pawl_place p ON p.task_id = k.task_id AND 
 -- name: dump_parents
 SELECT child_id, parent_id, state FROM @.pawl_edge FORCE INDEX (pawl_edge_child) WHERE child_id IN ($1) ORDER BY child_id, parent_id;
 
+-- name: dump_parents_all
+SELECT child_id, parent_id, state FROM @.pawl_edge FORCE INDEX (pawl_edge_child) WHERE child_id > $1 AND child_id <= $2 ORDER BY child_id, parent_id;
+
 -- name: dump_members
 SELECT task_id, batch_id FROM @.pawl_member FORCE INDEX (PRIMARY) WHERE task_id IN ($1) ORDER BY task_id;
 
+-- name: dump_members_all
+SELECT task_id, batch_id FROM @.pawl_member FORCE INDEX (PRIMARY) WHERE task_id > $1 AND task_id <= $2 ORDER BY task_id;
+
 -- name: dump_waits
 SELECT child_id, if_failed FROM @.pawl_wait FORCE INDEX (PRIMARY) WHERE child_id IN ($1) ORDER BY child_id;
+
+-- name: dump_waits_all
+SELECT child_id, if_failed FROM @.pawl_wait FORCE INDEX (PRIMARY) WHERE child_id > $1 AND child_id <= $2 ORDER BY child_id;
 
 -- name: dump_batches
 SELECT id, name, within, created_us, closed_us, ended_us, state, cancel_asked, unfinished, succeeded, failed, cancelled

@@ -23,8 +23,9 @@ typedef struct telling {
     untold kind;
     pawl_id told;
     int64_t value;
-    bool stored; /* as a row of pawl_unsettled, which this transaction has locked */
-    bool moved;  /* its cursor */
+    pawl_id retry; /* of one that failed, and was retried before all were told */
+    bool stored;   /* as a row of pawl_unsettled, which this transaction has locked */
+    bool moved;    /* its cursor */
     bool over;
     int room; /* of the page that was asked for; 0: it was its turn not yet */
 } telling;
@@ -114,6 +115,7 @@ static void tell_child(settling *k, const telling *t, waiting *c, pawl_id child)
         if (c->unmet <= 0 && c->held == 0) set_free(k, c);
     }
     edge_put(&k->w, t->id, child, held ? EDGE_HELD : EDGE_TOLD);
+    if (held && t->retry) my_unsettled_put(&k->w, t->id, UNTOLD_RETRIED, child - 1, t->retry);
 }
 
 /* The edge goes to the new task, which it waits for from now on. */
@@ -271,6 +273,28 @@ static bool ask_others(settling *k)
     return my_load(w, ids, count, LOAD_SHARE);
 }
 
+/* Whoever retries one of them meanwhile has seen the edges to it, or is waited for. */
+static bool ask_retries(settling *k)
+{
+    work *w = &k->w;
+    int count = 0;
+    pawl_id *ids = my_work_alloc(w, (size_t)(k->count + 1) * sizeof *ids);
+    if (!ids) return true;
+    for (int i = 0; i < k->count; i++)
+        if (k->list[i].kind == UNTOLD_END && k->list[i].value != PAWL_SUCCEEDED) ids[count++] = k->list[i].id;
+    if (count == 0) return true;
+    count = my_sort_ids(ids, count);
+    my_script(w->c);
+    my_add_ids(w->c, SQL_done_lock, ids, count);
+    my_add_ids(w->c, SQL_failed_lock, ids, count);
+    if (!my_send(w->c, CALL_READS)) return false;
+    for (int at = 0; at < w->c->answers_count; at++)
+        for (int row = 0; row < w->c->answers[at].rows; row++)
+            for (int i = 0; i < k->count; i++)
+                if (k->list[i].id == get_int(&w->c->answers[at], row, 0)) k->list[i].retry = get_int(&w->c->answers[at], row, 4);
+    return true;
+}
+
 static void end_batch(settling *k, pawl_id id)
 {
     work *w = &k->w;
@@ -296,7 +320,7 @@ static void look_at(settling *k, const telling *t)
 /* false: the connection says why. */
 static bool prepare(settling *k)
 {
-    if (!ask_others(k)) return false;
+    if (!ask_others(k) || !ask_retries(k)) return false;
     int count = k->count;
     for (int i = 0; i < count && !k->w.no_memory; i++) {
         const telling t = k->list[i];

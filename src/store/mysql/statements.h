@@ -58,6 +58,7 @@
     X(discard) X(dump_range) X(dump_range_bytes) X(dump_more) X(dump_counts) X(dump_tasks) X(dump_attempts) X(dump_logs) \
     X(dump_changes) X(dump_minutes) X(dump_acts) X(dump_numbers) X(dump_limits) X(dump_budgets) X(past_nodes) X(past_nodes_make) X(load_found) \
     X(past_done_put) X(past_failed_put) X(old_keys_put) X(held_keys_put) X(load_retried_done) X(load_retried_failed) \
+    X(dump_attempts_all) X(dump_logs_all) X(dump_changes_all) X(dump_lines_all) X(dump_parents_all) X(dump_members_all) X(dump_waits_all) \
     X(dump_parents) X(dump_members) X(dump_waits) X(dump_batches) X(dump_kept) X(load_kin) X(load_batches) X(load_kept) X(dump_schedules) \
     X(dump_occurrences) X(load_schedules_found) X(load_occurrences_end) X(load_schedules_count) \
     X(dump_bounds) X(dump_lines) X(load_bounds) X(load_spots) X(load_places) X(load_turns_taken) X(load_turns_ready) X(load_turns_told) \

@@ -93,6 +93,19 @@ static int rows_of(const PGresult *a, int *row, pawl_id id)
     return count;
 }
 
+static void put_range(params *p, const pawl_dump *d)
+{
+    pg_params_begin(p);
+    pg_param_int8(p, d->after);
+    pg_param_int8(p, d->next);
+}
+
+static PGresult *ask_range(reading *r, const pawl_dump *d, sql_name which)
+{
+    put_range(&r->c->params, d);
+    return pg_ask(r, which);
+}
+
 static PGresult *ask_of(reading *r, const pawl_dump *d, sql_name which)
 {
     params *p = &r->c->params;
@@ -103,9 +116,9 @@ static PGresult *ask_of(reading *r, const pawl_dump *d, sql_name which)
     return pg_ask(r, which);
 }
 
-static void read_attempts(reading *r, pawl_dump *d)
+static void read_attempts(reading *r, pawl_dump *d, bool most)
 {
-    PGresult *a = ask_of(r, d, SQL_dump_attempts);
+    PGresult *a = most ? ask_range(r, d, SQL_dump_attempts_all) : ask_of(r, d, SQL_dump_attempts);
     for (int i = 0, row = 0; a && i < d->count; i++) {
         pawl_record *t = &d->tasks[i];
         int count = rows_of(a, &row, t->body.id), most = t->runs - (t->outcome != PAWL_ATTEMPT_NONE);
@@ -127,9 +140,9 @@ static void read_attempts(reading *r, pawl_dump *d)
     PQclear(a);
 }
 
-static void read_logs(reading *r, pawl_dump *d)
+static void read_logs(reading *r, pawl_dump *d, bool most)
 {
-    PGresult *a = ask_of(r, d, SQL_dump_logs);
+    PGresult *a = most ? ask_range(r, d, SQL_dump_logs_all) : ask_of(r, d, SQL_dump_logs);
     for (int i = 0, row = 0; a && i < d->count; i++) {
         pawl_record *t = &d->tasks[i];
         int count = rows_of(a, &row, t->body.id);
@@ -142,9 +155,9 @@ static void read_logs(reading *r, pawl_dump *d)
     PQclear(a);
 }
 
-static void read_changes(reading *r, pawl_dump *d)
+static void read_changes(reading *r, pawl_dump *d, bool most)
 {
-    PGresult *a = ask_of(r, d, SQL_dump_changes);
+    PGresult *a = most ? ask_range(r, d, SQL_dump_changes_all) : ask_of(r, d, SQL_dump_changes);
     for (int i = 0, row = 0; a && i < d->count; i++) {
         pawl_record *t = &d->tasks[i];
         int count = rows_of(a, &row, t->body.id);
@@ -162,9 +175,9 @@ static void read_changes(reading *r, pawl_dump *d)
     PQclear(a);
 }
 
-static void read_families(reading *r, pawl_dump *d)
+static void read_families(reading *r, pawl_dump *d, bool most)
 {
-    PGresult *a = ask_of(r, d, SQL_dump_parents);
+    PGresult *a = most ? ask_range(r, d, SQL_dump_parents_all) : ask_of(r, d, SQL_dump_parents);
     for (int i = 0, row = 0; a && i < d->count; i++) {
         pawl_record *t = &d->tasks[i];
         int count = rows_of(a, &row, t->body.id);
@@ -174,7 +187,7 @@ static void read_families(reading *r, pawl_dump *d)
         t->parents = all;
     }
     PQclear(a);
-    a = ask_of(r, d, SQL_dump_kin);
+    a = most ? ask_range(r, d, SQL_dump_kin_all) : ask_of(r, d, SQL_dump_kin);
     for (int i = 0, row = 0; a && i < d->count; i++) {
         if (rows_of(a, &row, d->tasks[i].body.id) == 0) continue;
         d->tasks[i].batch = wire64(a, row, 1);
@@ -199,7 +212,8 @@ static void read_lines(reading *r, pawl_dump *d)
 
 /* ---- pages of tasks ------------------------------------------------------------------------------------------------------ */
 
-static bool find_range(reading *r, pawl_dump *d)
+/* How many tasks lie in it. */
+static int64_t find_range(reading *r, pawl_dump *d)
 {
     params *p = &r->c->params;
     pg_params_begin(p);
@@ -207,20 +221,13 @@ static bool find_range(reading *r, pawl_dump *d)
     pg_param_int4(p, d->limit);
     pg_param_int8(p, d->states ? (int64_t)d->bytes : 0);
     PGresult *a = pg_ask(r, SQL_dump_range);
-    bool any = a && wire64(a, 0, 0) > 0;
-    if (any) {
+    int64_t looked = a ? wire64(a, 0, 0) : 0;
+    if (looked) {
         d->next = wire64(a, 0, 1);
         d->more = truth(a, 0, 2);
     }
     PQclear(a);
-    return any;
-}
-
-static void put_range(params *p, const pawl_dump *d)
-{
-    pg_params_begin(p);
-    pg_param_int8(p, d->after);
-    pg_param_int8(p, d->next);
+    return looked;
 }
 
 static void count_range(reading *r, pawl_dump *d)
@@ -240,7 +247,8 @@ static void count_range(reading *r, pawl_dump *d)
 static void dump_tasks(reading *r, pawl_dump *d)
 {
     params *p = &r->c->params;
-    if (!find_range(r, d)) return;
+    int64_t looked = find_range(r, d);
+    if (!looked) return;
     if (!d->no_counts) count_range(r, d);
     if (!d->states) return;
     put_range(p, d);
@@ -252,11 +260,13 @@ static void dump_tasks(reading *r, pawl_dump *d)
     for (; d->tasks && d->count < rows; d->count++) read_task(r, a, d->count, &d->tasks[d->count]);
     PQclear(a);
     if (!d->count) return;
-    read_attempts(r, d);
-    read_logs(r, d);
-    read_changes(r, d);
+    bool most =
+        2 * (int64_t)d->count > looked; /* then all are asked for by the range, which costs nothing where there is nothing */
+    read_attempts(r, d, most);
+    read_logs(r, d, most);
+    read_changes(r, d, most);
     read_lines(r, d);
-    read_families(r, d);
+    read_families(r, d, most);
 }
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------------ */

@@ -33,16 +33,29 @@ GROUP BY 1;
 -- name: dump_tasks
 SELECT * FROM @.pawl_dump_tasks($1, $2, $3, $4);
 
+-- What hangs on the tasks of a page: on those that are named, or on all from one to another.
+
 -- name: dump_attempts
 SELECT a.task_id, a.number, a.outcome, a.started_us, a.finished_us, a.fence, n.name, a.log_lines, a.code, a.error
 FROM @.pawl_attempt a LEFT JOIN @.pawl_node n ON n.id = a.node WHERE a.task_id = ANY ($1::int8[]) ORDER BY a.task_id, a.number;
 
+-- name: dump_attempts_all
+SELECT a.task_id, a.number, a.outcome, a.started_us, a.finished_us, a.fence, n.name, a.log_lines, a.code, a.error
+FROM @.pawl_attempt a LEFT JOIN @.pawl_node n ON n.id = a.node WHERE a.task_id > $1 AND a.task_id <= $2 ORDER BY a.task_id, a.number;
+
 -- name: dump_logs
 SELECT task_id, number, at_us, text FROM @.pawl_runlog WHERE task_id = ANY ($1::int8[]) ORDER BY task_id, number;
+
+-- name: dump_logs_all
+SELECT task_id, number, at_us, text FROM @.pawl_runlog WHERE task_id > $1 AND task_id <= $2 ORDER BY task_id, number;
 
 -- name: dump_changes
 SELECT a.task_id, a.number, a.at_us, a.from_state, a.to_state, a.fence, n.name, a.detail
 FROM @.pawl_audit a LEFT JOIN @.pawl_node n ON n.id = a.node WHERE a.task_id = ANY ($1::int8[]) ORDER BY a.task_id, a.number;
+
+-- name: dump_changes_all
+SELECT a.task_id, a.number, a.at_us, a.from_state, a.to_state, a.fence, n.name, a.detail
+FROM @.pawl_audit a LEFT JOIN @.pawl_node n ON n.id = a.node WHERE a.task_id > $1 AND a.task_id <= $2 ORDER BY a.task_id, a.number;
 
 -- name: dump_minutes
 SELECT r.minute, q.text, t.text, r.outcome::int4, sum(r.count)::int8, @.pawl_histogram_total(r.wait)::text, @.pawl_histogram_total(r.run)::text
@@ -110,10 +123,20 @@ SELECT @.pawl_load_bounds($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 SELECT child_id, parent_id, state FROM @.pawl_edge WHERE child_id = ANY ($1::int8[]) AND (SELECT families FROM @.pawl_gate) > 0
 ORDER BY child_id, parent_id;
 
+-- name: dump_parents_all
+SELECT child_id, parent_id, state FROM @.pawl_edge WHERE child_id > $1 AND child_id <= $2 AND (SELECT families FROM @.pawl_gate) > 0
+ORDER BY child_id, parent_id;
+
 -- name: dump_kin
 SELECT u.id, m.batch_id, w.if_failed FROM unnest($1::int8[]) u (id) LEFT JOIN @.pawl_member m ON m.task_id = u.id
 LEFT JOIN @.pawl_wait w ON w.child_id = u.id
 WHERE (SELECT families FROM @.pawl_gate) > 0 AND (m.task_id IS NOT NULL OR w.child_id IS NOT NULL) ORDER BY u.id;
+
+-- name: dump_kin_all
+SELECT x.id, max(x.batch_id), max(x.if_failed) FROM (
+    SELECT m.task_id AS id, m.batch_id, NULL::int2 AS if_failed FROM @.pawl_member m WHERE m.task_id > $1 AND m.task_id <= $2
+    UNION ALL SELECT w.child_id, NULL, w.if_failed FROM @.pawl_wait w WHERE w.child_id > $1 AND w.child_id <= $2) x
+WHERE (SELECT families FROM @.pawl_gate) > 0 GROUP BY x.id ORDER BY x.id;
 
 -- name: dump_batches
 SELECT * FROM @.pawl_batch_whole WHERE id > $1::int8 ORDER BY id LIMIT $2::int8;

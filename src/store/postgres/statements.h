@@ -17,6 +17,7 @@
     X(set_gate) X(gate) X(dump_range) X(dump_counts) X(dump_tasks) X(dump_attempts) X(dump_logs) X(dump_changes) X(dump_minutes) \
     X(dump_acts) X(dump_queues) X(dump_numbers) X(dump_limits) X(dump_budgets) \
     X(load) X(load_minutes) X(load_acts) X(load_settings) X(load_limits) X(load_now) X(load_budgets) X(dump_lines) X(dump_bounds) X(load_bounds) \
+    X(dump_attempts_all) X(dump_logs_all) X(dump_changes_all) X(dump_parents_all) X(dump_kin_all) \
     X(dump_parents) X(dump_kin) X(dump_batches) X(dump_kept) X(dump_schedules) X(dump_occurrences) X(load_found) X(load_batches) \
     X(load_kept) X(load_schedules) \
     /* examine.sql */ \

@@ -98,8 +98,7 @@ static void judge_parent(tx *t, const pawl_family *f, const pawl_kin *parent, ki
     k->id = id;
     if (state == PAWL_STATE_NONE) k->result = PAWL_OP_NOT_FOUND;
     else if (!pawl_state_terminal(state)) k->unmet++;
-    else if (state != PAWL_SUCCEEDED && f->if_failed == PAWL_IF_FAILED_CANCEL) k->unmet++; /* it is told so in the same commit */
-    else if (state != PAWL_SUCCEEDED && f->if_failed == PAWL_IF_FAILED_HOLD) k->held++;
+    else if (state != PAWL_SUCCEEDED && f->if_failed != PAWL_IF_FAILED_RUN) k->unmet++; /* it is told so in the same commit */
 }
 
 /* A batch that is closed takes what its members spawn. */
@@ -135,9 +134,8 @@ static void put_parent(tx *t, const pawl_family *f, pawl_id parent, pawl_id chil
 {
     pawl_state state = kin_state(t, parent);
     bool ended = pawl_state_terminal(state), badly = ended && state != PAWL_SUCCEEDED && f->if_failed != PAWL_IF_FAILED_RUN;
-    bool held = badly && f->if_failed == PAWL_IF_FAILED_HOLD;
-    put_edge(t, parent, child, held ? EDGE_HELD : ended && !badly ? EDGE_TOLD : EDGE_UNTOLD);
-    if (badly && !held) unsettled_put(t, parent, UNTOLD_END, child - 1, state);
+    put_edge(t, parent, child, ended && !badly ? EDGE_TOLD : EDGE_UNTOLD);
+    if (badly) unsettled_put(t, parent, UNTOLD_END, child - 1, state);
 }
 
 void family_put(tx *t, const pawl_op *op, pawl_id id, const kinship *k)
@@ -146,11 +144,11 @@ void family_put(tx *t, const pawl_op *op, pawl_id id, const kinship *k)
     pawl_op_result result;
     if (!f) return;
     for (int i = 0; i < f->parents_count; i++) put_parent(t, f, who(t, &f->parents[i], &result), id);
-    if (k->unmet + k->held > 0) {
+    if (k->unmet > 0) {
         query q = query_on(t->c, SQL_wait_put);
         put_int(&q, id);
         put_int(&q, k->unmet);
-        put_int(&q, k->held);
+        put_int(&q, 0);
         put_int(&q, f->if_failed);
         query_run(&q);
         t->families = 1;

@@ -22,7 +22,7 @@ typedef struct batch_row {
 typedef struct kinship { /* what the family of a new task means for it */
     pawl_op_result result;
     pawl_id id; /* whom NOT_FOUND or CONFLICT is about */
-    int unmet, held;
+    int unmet;
     pawl_id batch;
 } kinship;
 

@@ -36,6 +36,9 @@ DELETE FROM pawl_wait WHERE child_id = ?;
 -- name: live_free
 UPDATE pawl_live SET state = 2, run_at_us = max(run_at_us, ?) WHERE id = ?;
 
+-- name: retried_as
+SELECT retried_as FROM pawl_failed WHERE id = ?1 UNION ALL SELECT retried_as FROM pawl_done WHERE id = ?1;
+
 -- name: unsettled_put
 INSERT INTO pawl_unsettled (id, kind, after, value) VALUES (?1, ?2, ?3, ?4)
 ON CONFLICT (id, kind) DO UPDATE SET after = min(after, ?3), value = ?4;

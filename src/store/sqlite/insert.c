@@ -241,7 +241,7 @@ static task_row new_row(tx *t, pawl_op *op, pawl_id id, const kinship *k, taken 
     task_row row = {.id = id, .priority = b->priority, .run_at_us = due_at(t, op), .level = op->audit};
     row.type_id = name_id(t->c, b->type);
     row.queue_id = name_id(t->c, b->queue);
-    if (k->unmet + k->held > 0) {
+    if (k->unmet > 0) {
         row.state = task_move(PAWL_STATE_NONE, TASK_HAS_PARENTS);
         *slot = (taken){0};
         op->out_until_us = INT64_MAX;

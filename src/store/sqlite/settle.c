@@ -142,7 +142,17 @@ static void end_orphan(tx *t, pawl_id child, pawl_state parent)
     t->freed = true;
 }
 
-static void tell_child(tx *t, const work *w, pawl_id child)
+static pawl_id retried_as(tx *t, pawl_id id)
+{
+    query q = query_on(t->c, SQL_retried_as);
+    put_int(&q, id);
+    pawl_id as = query_row(&q) ? get_int(&q) : 0;
+    query_end(&q);
+    return as;
+}
+
+/* retry: of a parent that was retried already, before this child was told of its end. */
+static void tell_child(tx *t, const work *w, pawl_id child, pawl_id retry)
 {
     waiting c;
     bool badly = w->value != PAWL_SUCCEEDED && !CANARY(FAILURE_IGNORED);
@@ -155,6 +165,7 @@ static void tell_child(tx *t, const work *w, pawl_id child)
     if (badly && c.if_failed == PAWL_IF_FAILED_HOLD) {
         c.held++;
         edge_set(t, w->id, child, EDGE_HELD);
+        if (retry) unsettled_put(t, w->id, UNTOLD_RETRIED, child - 1, retry);
     }
     if (c.unmet <= 0 && c.held == 0) set_free(t, child);
     else wait_set(t, child, &c);
@@ -165,7 +176,8 @@ static int tell_children(tx *t, const work *w, int most)
     pawl_id page[PAGE] = {0};
     int room = most < PAGE ? most : PAGE, count = edges(t, w, EDGE_UNTOLD, page, room);
     work_goes_on(t, w, cursor_of(page, count, room));
-    for (int i = 0; i < count && !t->c->rc; i++) tell_child(t, w, page[i]);
+    pawl_id retry = count && w->value != PAWL_SUCCEEDED ? retried_as(t, w->id) : 0;
+    for (int i = 0; i < count && !t->c->rc; i++) tell_child(t, w, page[i], retry);
     if (count == 0) return 1;
     query q = query_on(t->c, SQL_edges_told);
     put_int(&q, w->id);

@@ -24,7 +24,7 @@
     X(occurrence_trim) X(occurrence_drop) X(schedules_due) X(schedules_list) X(occurrences_waiting) X(occurrences_list) \
     /* family.sql */ \
     X(family_any) X(edge_put) X(edge_any) X(edge_page) X(edge_set) X(edge_move) X(edges_told) X(wait_put) X(wait_get) X(wait_set) X(wait_drop) \
-    X(live_free) X(unsettled_put) X(unsettled_first) X(unsettled_any) X(unsettled_go_on) X(unsettled_drop) X(kept_state) X(kept_get) \
+    X(live_free) X(retried_as) X(unsettled_put) X(unsettled_first) X(unsettled_any) X(unsettled_go_on) X(unsettled_drop) X(kept_state) X(kept_get) \
     X(kept_put) X(kept_drop) X(kept_batch) X(edge_of) X(edge_any_at_all) X(edges_drop) X(member_put) X(member_get) X(member_page) X(member_drop) \
     X(members_drop) X(batch_get) X(batch_named) X(batch_list) X(batch_list_live) X(batch_add) X(batch_joined) X(batch_count) \
     X(batch_close) X(batch_end) X(batch_ended) X(batch_drop) X(relatives_up) X(relatives_down) X(relatives_members) \
