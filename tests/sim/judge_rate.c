@@ -275,6 +275,11 @@ void judge_right_stored(judge *j, mtask *t, const pawl_op *op, const wire *w, bo
         if (leased && !(i->told && limit_of(j, i->type, i->rate_key))) t->right.kind = RIGHT_FREE;
         return;
     }
+    if (s->both && !leased && op->out_until_us == INT64_MAX &&
+        op->out_run_at_us <= now_us) { /* who stands in a line takes none */
+        judge_right_drop(j, t);
+        return;
+    }
     pawl_rate r = rate_of(l);
     see(j, gate_of(j, t), &r, w);
     if (l->paused) {

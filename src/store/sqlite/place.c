@@ -300,6 +300,12 @@ bool places_admit(tx *t, task_row *row, pawl_bytes rate_key)
     return t->c->rc == SQLITE_OK;
 }
 
+bool places_ordered(tx *t, const task_row *row, pawl_bytes rate_key)
+{
+    spot *wants[WANTS];
+    return wants_of(t, row->queue_id, row->type_id, rate_key, wants) > 0 && wants[0]->ordered;
+}
+
 void places_line_up(tx *t, task_row *row, pawl_bytes rate_key)
 {
     spot *wants[WANTS];

@@ -97,6 +97,10 @@ $$;
 CREATE FUNCTION pawl_takes_turns(p_queue int4) RETURNS bool LANGUAGE sql STABLE AS
 $$ SELECT EXISTS (SELECT FROM pawl_bound b WHERE b.scope = 4 AND b.name_id = p_queue AND b.key = '' AND b.most > 0) $$;
 
+-- Whether tasks of the type and key run one after the other.
+CREATE FUNCTION pawl_in_line(p_type int4, p_key bytea) RETURNS bool LANGUAGE sql STABLE AS
+$$ SELECT length(p_key) > 0 AND EXISTS (SELECT FROM pawl_bound_for(3::int2, p_type, pawl_rate_key(p_key)) b WHERE b.ordered) $$;
+
 -- Whether tasks of this kind may need places.
 CREATE FUNCTION pawl_bounded(p_queue int4, p_type int4) RETURNS bool LANGUAGE sql STABLE AS $$
     SELECT EXISTS (SELECT FROM pawl_bound b WHERE b.scope = 1 AND b.name_id = p_queue AND b.most > 0)
@@ -431,7 +435,11 @@ BEGIN
         END IF;
     END LOOP;
     IF cardinality(t_task) > 0 THEN v_did := pawl_take_places(t_spot, t_task); END IF;
-    IF cardinality(b_task) > 0 THEN v_did := pawl_block(b_task, b_spot); END IF;
+    IF cardinality(b_task) > 0 THEN
+        UPDATE pawl_live v SET run_at_us = p_now FROM pawl_slotted q -- the slot is gone, and so is its time
+        WHERE v.id = ANY (b_task) AND v.run_at_us > p_now AND q.task_id = v.id;
+        v_did := pawl_block(b_task, b_spot);
+    END IF;
     RETURN true;
 END $$;
 
