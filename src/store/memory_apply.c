@@ -150,7 +150,6 @@ static void update(change *c, pawl_op *op, mem_prep *p, mem_task *t)
     if (c->m->bounds_in_force > 0 && t->state == PAWL_PENDING) mem_line_up(c->m, t, c->now_us);
     mem_place(c->m, t);
     answer(op, t);
-    op->out_until_us = t->budget ? mem_slot_until(c->m, t) : INT64_MAX;
 }
 
 static void insert(change *c, pawl_op *op, mem_prep *p, bool may_lease)
@@ -486,7 +485,6 @@ static void retry(change *c, pawl_op *op, mem_prep *p)
     op->result = PAWL_OP_DONE;
     op->out_id = id;
     op->out_run_at_us = t->run_at_us;
-    op->out_until_us = t->budget ? mem_slot_until(c->m, t) : INT64_MAX;
 }
 
 static void acknowledge(change *c, pawl_op *op, mem_prep *p)

@@ -48,6 +48,13 @@ static int count(judge *j, scope_of at, pawl_state state)
     return n;
 }
 
+/* Tasks of its key run one after the other. */
+bool judge_in_line(judge *j, const mtask *t)
+{
+    const mbound *b = j->sim->plan.places && has_key(j->sim, t) ? bound_of(j, scope_of_task(j->sim, t, PAWL_SCOPE_KEYS)) : NULL;
+    return b && b->ordered;
+}
+
 /* ---- order ------------------------------------------------------------------------------------------------------------------ */
 
 void judge_place_stored(judge *j, mtask *t)

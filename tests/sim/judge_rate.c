@@ -275,8 +275,8 @@ void judge_right_stored(judge *j, mtask *t, const pawl_op *op, const wire *w, bo
         if (leased && !(i->told && limit_of(j, i->type, i->rate_key))) t->right.kind = RIGHT_FREE;
         return;
     }
-    if (s->both && !leased && op->out_until_us == INT64_MAX &&
-        op->out_run_at_us <= now_us) { /* who stands in a line takes none */
+    if (judge_in_line(j, t)) {
+        if (leased || op->out_run_at_us > now_us) broken(s, "who stands in a line takes no slot", "%s does", trace_id(s, t->id));
         judge_right_drop(j, t);
         return;
     }
