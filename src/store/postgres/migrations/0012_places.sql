@@ -751,6 +751,7 @@ DECLARE
     v_count int4 := coalesce(cardinality(p_queue), 0);
     v_turns int4[];
     v_due int4[];
+    v_did bool;
     t int4;
     x record;
 BEGIN
@@ -787,6 +788,13 @@ BEGIN
         o_held := x.o_held;
     END IF;
     FOREACH t IN ARRAY coalesce(v_due, '{}') LOOP
+        IF o_fair[t] AND p_now >> 14 & 15 = 0 AND EXISTS (SELECT FROM pawl_live v WHERE v.state = 2 AND NOT v.blocked AND v.queue_id = p_queue[t]) THEN
+            -- Stored before tenants took turns, or by who did not know it yet: some of each lane four times a second, the last ones first.
+            v_did := pawl_share(ARRAY(
+                SELECT y.id FROM pawl_lanes(p_queue[t], NULL, NULL) g,
+                    LATERAL (SELECT v.id FROM pawl_live v WHERE v.state = 2 AND NOT v.blocked AND v.queue_id = p_queue[t] AND v.lane = g.lane
+                             ORDER BY v.run_at_us DESC, v.id DESC LIMIT 16) y));
+        END IF;
         x := pawl_choose_turns(p_now, p_queue[t], p_any[t], ARRAY(SELECT y.k FROM unnest(t_want, t_type) y (w, k) WHERE y.w = t),
                                0, p_free[t], p_free[t] + p_prefetch[t], p_solo[t] AND NOT o_solo, o_held);
         o_more[t] := x.o_more;
