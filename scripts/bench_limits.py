@@ -28,15 +28,34 @@ class Limits:
         mark = "&" if "?" in self.args.postgres else "?"
         return f"{self.args.postgres}{mark}pawl_schema=bench_{os.getpid()}_{self.made}"
 
-    def bench(self, kind, *options):
+    def pawl(self, *words):
+        command = [self.args.dir / "pawl", *map(str, words)]
+        return subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "PAWL_MODULES": str(self.args.dir)}).stdout
+
+    def bench(self, kind, *options, policies=0):
         with tempfile.TemporaryDirectory(dir=self.args.dir) as folder:
-            command = [self.args.dir / "pawl", "bench", "--json", "--store", self.store(kind, folder), *map(str, options)]
-            done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "PAWL_MODULES": str(self.args.dir)})
-        return json.loads(done.stdout)
+            store = self.store(kind, folder)
+            for i in range(policies):
+                self.pawl("limits", "set", f"other-{i}", "15/1m", "--store", store)
+                self.pawl("limits", "running", f"other-{i}", "4", "--store", store)
+            return json.loads(self.pawl("bench", "--json", "--store", store, *options))
+
+    def unlimited(self, kind, options, rounds):
+        """Without any policy, and with policies of other types: the best of rounds that take turns."""
+        plain, beside = [], []
+        for _ in range(rounds):
+            plain.append(self.bench(kind, *options))
+            beside.append(self.bench(kind, *options, policies=10))
+        for figure, best in (("tasks_per_s", max), ("cpu_s_per_1000", min)):
+            yield best(run[figure] for run in plain), best(run[figure] for run in beside)
 
     def rows(self, kind):
         few, many = (2000, 2000) if self.args.short else (30000, 100000)
         life = ("--tasks", few, "--batch", 100, "--producers", 2)
+        speed, cost = self.unlimited(kind, life, 1 if self.args.short else 5)
+        yield "tasks without a policy, and no policy stored", f"{speed[0]:,.0f}/s, {cost[0] * 1000:.1f} us of the processor each"
+        yield "the same, ten other types have a rate and a concurrency limit", (
+            f"{speed[1]:,.0f}/s ({speed[1] / speed[0]:.2f}), {cost[1] * 1000:.1f} us ({cost[1] / cost[0]:.2f})")
         plain, keyed = self.bench(kind, *life), self.bench(kind, *life, "--rate-keys", 1000)
         yield "tasks without a rate key", f"{plain['tasks_per_s']:,.0f}/s, {plain['commits_per_task']:.3f} commits each"
         yield "tasks of 1,000 hot rate keys", f"{keyed['tasks_per_s']:,.0f}/s, {keyed['commits_per_task']:.3f} commits each"

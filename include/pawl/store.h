@@ -35,11 +35,12 @@
  * takes all of a budget with one write of its row. A slot is taken
  *   - by an INSERT of a task that is due and whose type and rate key have a limit. With budget: only if it is leased, for who stores it
  *     pending does not know when it will start. Without: it is stored pending with run_at = slot, and is not looked at before. Beyond
- *     the horizon, or to be discarded: stored without a slot;
+ *     the horizon, or to be discarded, or of an `ordered` key: stored without a slot;
  *   - by RESERVE, of the holder of a lease that came without a slot, or too late for it.
  * Where RESERVE finds a slot far away, the store may give others of the key that are due and have none theirs in the same commit. Until they
  * have, they are a flood: a claim that has less room than is due, and whose first task would wait more than a second for its budget, leaves
- * half of its room to others of the priority, of such lanes to the last ones. So nobody waits for another key's slots.
+ * all but two of its room, or half of it if that is less than four, to others of the priority, of such lanes to the last ones; and says if
+ * they took less (`flooded`). So nobody waits for another key's slots.
  * A pending task that has a slot has it at run_at. It is given back, if it is the budget's last, by whatever ends or replaces the task
  * before its time. A limit that changes, and a clock that steps back, begin a new epoch of the budget: slots of an older one are void.
  *
@@ -501,8 +502,10 @@ typedef struct pawl_want {
     /* Answers. */
     int got;
     bool paused;
-    bool more;           /* more are due than were asked for */
-    bool fair;           /* its tenants take turns: what is claimed ahead would make them wait */
+    bool more;    /* more are due than were asked for */
+    bool flooded; /* with more: as far as was looked, all of it must wait for rate budgets, and for long. INSERTs may be leased
+                            at birth beside it */
+    bool fair;    /* its tenants take turns: what is claimed ahead would make them wait */
     int64_t next_due_us; /* the store's time at which the next one of these types falls due; 0: none is stored */
 } pawl_want;
 

@@ -12,6 +12,9 @@
  * Room is the idle workers plus what the queue finishes in 50 ms (`prefetch`, at most its capacity): slow handlers hold nothing that
  * another node could run, fast ones are never idle between two claims.
  *
+ * What is due and must wait for rate budgets for long (`flooded`, by the store's last word) is in nobody's way: it is claimed a little at
+ * a time, to be told its slots, takes no room while it asks, and inserts are granted leases beside it.
+ *
  * Of what is ready, a queue whose runs are over in microseconds hands out more than it has workers (`surplus`), so that a worker finds
  * the next run without waiting for a round of the engine, and outcomes come back many at a time. A run that takes long ends that at
  * once: it weighs as much as all those before it.
@@ -52,7 +55,11 @@ void claim_forget_names(core *c) { c->recent_queue_name = c->recent_type_name = 
 static int most(int a, int b) { return a > b ? a : b; }
 static int idle_workers(const queue *q) { return q->workers - q->busy; }
 
-static int coming(const queue *q) { return q->ready_count + q->reserving + q->asked + (CANARY(ROOM_TWICE) ? 0 : q->claiming); }
+/* What a flood asks slots for will not start here. */
+static int coming(const queue *q)
+{
+    return q->ready_count + (q->flooded ? 0 : q->reserving) + q->asked + (CANARY(ROOM_TWICE) ? 0 : q->claiming);
+}
 
 bool claim_full(const queue *q) { return coming(q) >= q->workers + q->capacity; }
 
@@ -165,6 +172,11 @@ void claim_due(core *c, queue *q)
     if (c->claim.busy) q->stirred = true;
 }
 
+static void due_by(core *c, queue *q, int64_t at_us)
+{
+    if (!heap_has(&q->due.node) || at_us < q->due.node.at) engine_timer(c, &q->due, at_us);
+}
+
 void claim_pending(core *c, const char *name, int64_t run_at_us, int64_t store_now_us)
 {
     int at = claim_find_queue(c, name);
@@ -176,9 +188,9 @@ void claim_pending(core *c, const char *name, int64_t run_at_us, int64_t store_n
         if (c->claim.busy) q->owed_late++;
         return;
     }
-    if (c->claim.busy) q->stirred = true; /* its answer may not know of this one */
     int64_t due_us = c->now.mono_us + (run_at_us - store_now_us);
-    if (!heap_has(&q->due.node) || due_us < q->due.node.at) engine_timer(c, &q->due, due_us);
+    if (c->claim.busy && due_us < q->due_late_us) q->due_late_us = due_us; /* its answer may not know of this one */
+    due_by(c, q, due_us);
 }
 
 /* ---- claims -------------------------------------------------------------------------------------------------------------------- */
@@ -190,14 +202,22 @@ static bool solo_here(const core *c)
     return false;
 }
 
+/* How many of a flood ask for slots at a time. */
+static int flood_share(const queue *q) { return most(most(2, (q->workers + 1) / 2), q->prefetch / 8); }
+
 static bool wants(const queue *q)
 {
     if (!q->hungry || q->workers == 0) return false;
+    if (q->flooded && q->owed == 0 && q->reserving >= flood_share(q)) return false;
     return room_free(q) > 0 || (q->prefetch > 0 && room_prefetch(q) * 2 >= q->prefetch);
 }
 
 /* Where all that is due is known: that, and some more to see whether it is all. The rest of the room is for leases at birth. */
-static int64_t claim_most(const queue *q) { return q->caught_up ? q->owed + most(q->workers, q->prefetch / 4) : INT64_MAX; }
+static int64_t claim_most(const queue *q)
+{
+    if (!q->caught_up) return INT64_MAX;
+    return q->owed + (q->flooded ? most(1, flood_share(q) - q->reserving) : most(q->workers, q->prefetch / 4));
+}
 
 static int build_wants(core *c)
 {
@@ -257,6 +277,7 @@ void claim_send(core *c)
         q->claimed_us = c->now.mono_us;
         q->claiming = c->wants[i].free + c->wants[i].prefetch;
         q->owed_late = 0;
+        q->due_late_us = INT64_MAX;
     }
     engine_call(c, &c->claim);
 }
@@ -271,17 +292,16 @@ static void want_answered(core *c, const pawl_want *w, queue *q, int64_t store_n
     if ((q->fair = w->fair) || too_early) q->prefetch = 0;
     /* What more there is may be this node's own. */
     bool ours = q->caught_up && w->got > 0 && w->got < q->owed;
-    q->caught_up = !stirred && !w->paused && (!w->more || ours);
+    q->flooded = w->more && w->flooded && !q->fair;
+    q->caught_up = !stirred && !w->paused && (!w->more || ours || q->flooded);
     q->owed = ours && w->more && q->owed - w->got > q->owed_late ? q->owed - w->got : q->owed_late;
     q->owed_late = 0;
     q->hungry = stirred || too_early || (w->more && w->got > 0) || q->owed > 0;
     int64_t in_us = w->next_due_us > store_now_us ? w->next_due_us - store_now_us : 0;
     if (w->next_due_us > 0) engine_timer(c, &q->due, c->now.mono_us + in_us);
     else engine_timer_off(c, &q->due);
-    if (w->more && w->got == 0 && !w->paused && !too_early) {
-        int64_t again_us = c->now.mono_us + BARREN_US;
-        if (!heap_has(&q->due.node) || again_us < q->due.node.at) engine_timer(c, &q->due, again_us);
-    }
+    if (q->due_late_us < INT64_MAX && !CANARY(STIR_IGNORED)) due_by(c, q, q->due_late_us);
+    if (w->more && w->got == 0 && !w->paused && !too_early) due_by(c, q, c->now.mono_us + BARREN_US);
 }
 
 static void take(core *c, pawl_claimed *got)

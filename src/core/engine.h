@@ -56,19 +56,21 @@ typedef struct queue {
     int busy;   /* workers with a task, or with one about to start */
     list ready; /* READY tasks by priority, then as they came */
     int ready_count;
-    int reserving;      /* tasks that wait to hear their rate slot */
-    int asked;          /* leases asked for with inserts in flight */
-    int claiming;       /* leases the claim in flight may bring */
-    bool paused;        /* by the store's last word */
-    bool hungry;        /* something may be due in the store */
-    bool stirred;       /* something came up while a claim was in flight: its answer may be too old */
-    bool caught_up;     /* nothing is due in the store but what this node put there since: inserts may ask for leases */
-    int64_t owed;       /* how much that is at most */
-    int64_t owed_late;  /* of that, what came while a claim was in flight: its answer may not know of it */
-    int64_t claimed_us; /* when the last claim was sent */
-    core_timer due;     /* the next task falls due */
-    int prefetch;       /* tasks beyond the workers worth holding: what it finishes in 50 ms */
-    int window_runs;    /* for that: runs finished since window_us */
+    int reserving;     /* tasks that wait to hear their rate slot */
+    int asked;         /* leases asked for with inserts in flight */
+    int claiming;      /* leases the claim in flight may bring */
+    bool paused;       /* by the store's last word */
+    bool hungry;       /* something may be due in the store */
+    bool stirred;      /* something came up while a claim was in flight: its answer may be too old */
+    bool caught_up;    /* nothing is due in the store but what this node put there since: inserts may ask for leases */
+    bool flooded;      /* and what must wait for rate budgets for long: it is claimed a little at a time, to be told its slots */
+    int64_t owed;      /* how much that is at most */
+    int64_t owed_late; /* of that, what came while a claim was in flight: its answer may not know of it */
+    int64_t due_late_us; /* and when the first of those is due that came then and are not due yet */
+    int64_t claimed_us;  /* when the last claim was sent */
+    core_timer due;      /* the next task falls due */
+    int prefetch;        /* tasks beyond the workers worth holding: what it finishes in 50 ms */
+    int window_runs;     /* for that: runs finished since window_us */
     int64_t window_us;
     core_act recall; /* what was handed out ahead is wanted back */
     int surplus;     /* runs handed out beyond the workers: what these finish in SURPLUS_US */

@@ -69,8 +69,8 @@ budget_row budget_arrives(const pawl_past_budget *past, int64_t now_us); /* sett
 #define BUDGET_NEAR_US PAWL_SECOND
 bool budget_spent(const budget_row *g, const budget_limit *l, int64_t now_us);
 
-/* What of a claim's room is for others than a flood: half of it; of one, now this, now that. */
-static inline int flood_others(int room, int64_t now_us) { return (room + (int)(now_us >> 10 & 1)) / 2; }
+/* What of a claim's room is for others than a flood: all but two; of less than four half, and of one, now this, now that. */
+static inline int flood_others(int room, int64_t now_us) { return room >= 4 ? room - 2 : (room + (int)(now_us >> 10 & 1)) / 2; }
 
 /* The budget is whole, so that no row is as good as this one. */
 bool budget_idle(const budget_row *g, int64_t now_us);

@@ -550,7 +550,8 @@ bool mem_spots_make(mem *m, const pawl_body *body);                            /
 const mem_bound *mem_bound_of(const mem *m, const mem_named *spot, bool *own); /* in force; NULL: none */
 const mem_spot *mem_spot_at(const mem *m, const mem_named *of);
 mem_admission mem_admit(mem *m, mem_task *t,
-                        int64_t now_us); /* of a task that stands nowhere; BLOCKED: it is to be placed again */
+                        int64_t now_us);               /* of a task that stands nowhere; BLOCKED: it is to be placed again */
+bool mem_ordered(const mem *m, const pawl_body *body); /* tasks of its key run one after the other */
 void mem_line_up(mem *m, mem_task *t, int64_t now_us);
 void mem_places_leave(mem *m, mem_task *t, bool ends);
 void mem_places_withdraw(mem *m, mem_task *t);

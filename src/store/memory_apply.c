@@ -68,12 +68,12 @@ typedef struct taken { /* what an insert took of a budget */
     budget_slot slot;
 } taken;
 
-/* A slot for a task that is due and stands nowhere. */
+/* A slot for a task that is due and stands nowhere, nor in a line. */
 static taken take_slot(change *c, mem_prep *p, const mem_task *t, bool leased)
 {
     taken k = {.now = true, .slot.until_us = INT64_MAX};
     const mem_limit *l = p->budget ? mem_limit_of(c->m, t->body->type, t->body->rate_key) : NULL;
-    if (!l || t->run_at_us > c->now_us) return k;
+    if (!l || t->run_at_us > c->now_us || mem_ordered(c->m, t->body)) return k;
     budget_answer answer =
         mem_budget_take(c->m, p->budget, l, c->now_us, &(budget_ask){.id = t->id, .ahead_only = !leased}, &k.slot);
     k.now = answer == BUDGET_NOW;

@@ -216,11 +216,11 @@ static void take_turn(mem_queue *q, const cursor *at)
     q->turn_left = at->kind->share ? at->kind->share->weight - 1 : 0;
 }
 
-/* ---- floods: what is due and must wait for budgets that have nothing left takes half of a claim at most --------------- */
+/* ---- floods: what is due and must wait for budgets that have nothing left leaves most of a claim to others --------------- */
 
 #define END_LOOK 64
 
-static bool take_others(claiming *c, cursor *at, int half)
+static bool take_others(claiming *c, cursor *at, int most)
 {
     mem_task *found[END_LOOK];
     tree *ready = &at->task->level->ready[0];
@@ -228,14 +228,14 @@ static bool take_others(claiming *c, cursor *at, int half)
     int count = 0, looked = 0;
     for (node = node ? tree_prev(node) : ready->last; node && looked < END_LOOK; node = tree_prev(node), looked++)
         if (!mem_spent(c->m, task_of_order(node), c->now_us)) found[count++] = task_of_order(node);
-    while (count > 0 && c->want->got < half && !(at->bounded && c->want->got >= c->want->free))
+    while (count > 0 && c->want->got < most && !(at->bounded && c->want->got >= c->want->free))
         if (!choose(c, found[--count], at->bounded)) return false;
     return true;
 }
 
-static bool take_first(claiming *c, cursor *at, int half, int priority)
+static bool take_first(claiming *c, cursor *at, int most, int priority)
 {
-    while (at->task && at->task->level->priority == priority && c->want->got < half) {
+    while (at->task && at->task->level->priority == priority && c->want->got < most) {
         tree_remove(&c->cursors, &at->order);
         if (!choose(c, at->task, at->bounded)) return false;
         aim(c, at);
@@ -246,14 +246,15 @@ static bool take_first(claiming *c, cursor *at, int half, int priority)
 static bool pass_flood(claiming *c)
 {
     const mem_task *first = c->cursors.first ? cursor_of(c->cursors.first)->task : NULL;
-    int got = c->want->got, half = got + flood_others(c->want->free + c->want->prefetch - got, c->now_us);
+    int got = c->want->got, most = got + flood_others(c->want->free + c->want->prefetch - got, c->now_us);
     if (!first || !mem_spent(c->m, first, c->now_us)) return true;
     int priority = first->level->priority;
-    for (cursor *at = c->all; at && c->want->got < half; at = at->next) {
+    for (cursor *at = c->all; at && c->want->got < most; at = at->next) {
         if (!at->task || at->task->suspect || at->task->level->priority != priority) continue;
         bool flooded = mem_spent(c->m, at->task, c->now_us);
-        if (!(flooded ? take_others(c, at, half) : take_first(c, at, half, priority))) return false;
+        if (!(flooded ? take_others(c, at, most) : take_first(c, at, most, priority))) return false;
     }
+    c->want->flooded = most > got && c->want->got < most;
     if (c->want->got > got) aim_all(c);
     return true;
 }
@@ -296,7 +297,7 @@ static bool claim_want(claiming *c, pawl_arena *arena)
     mem_queue *q = mem_queue_find(c->m, w->queue);
     w->got = 0;
     w->next_due_us = 0;
-    w->more = false;
+    w->more = w->flooded = false;
     w->paused = q && q->paused && !CANARY(PAUSE_UNSEEN);
     w->fair = q && q->fair;
     if (!q || w->paused) return true;
@@ -394,7 +395,7 @@ static void want_nothing(pawl_claim *call)
         pawl_want *w = &call->wants[i];
         w->got = 0;
         w->next_due_us = 0;
-        w->paused = w->more = w->fair = false;
+        w->paused = w->more = w->flooded = w->fair = false;
     }
 }
 

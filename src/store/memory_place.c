@@ -191,6 +191,14 @@ static int wants_of(mem *m, const pawl_body *body, want out[WANTS])
     return count;
 }
 
+bool mem_ordered(const mem *m, const pawl_body *body)
+{
+    char room[LIMIT_KEY_ROOM];
+    if (m->bounds_in_force == 0 || body->rate_key.len == 0) return false;
+    const mem_bound *b = bound_of(m, PAWL_SCOPE_KEYS, body->type, limit_key(body->rate_key, room));
+    return b && b->ordered;
+}
+
 /* With those of bounds that the batch under way may put. */
 bool mem_spots_make(mem *m, const pawl_body *body)
 {

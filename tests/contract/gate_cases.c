@@ -295,6 +295,25 @@ static void a_flood_leaves_others_their_turn(world *w)
     assert_int_equal(got, 124);
 }
 
+/* All of a claim but two is theirs; and whoever asks is told when there are no more of them. */
+static void others_come_before_a_flood(world *w)
+{
+    int64_t n = join(w, w->a);
+    limit(w, "t", PAWL_DAY);
+    spend(w, n, "full");
+    for (int i = 0; i < 40; i++) put(w, (spec){.rate_key = "full"});
+    for (int i = 0; i < 20; i++) put(w, (spec){0});
+    advance(w, 1000);
+    for (int i = 0; i < 3; i++) {
+        pawl_want want = claim(w, w->a, n, (wish){.free = 10});
+        int others = 0;
+        for (int k = 0; k < want.got; k++) others += w->claimed[k].body->rate_key.len == 0;
+        assert_true(want.got == 10 && want.more);
+        assert_int_equal(others, i < 2 ? 8 : 4);
+        assert_int_equal(want.flooded, i == 2);
+    }
+}
+
 /* Urgent others are looked at first, as ever; and who has budget left is no flood. */
 static void order_is_kept_without_one(world *w)
 {
@@ -303,8 +322,68 @@ static void order_is_kept_without_one(world *w)
     pawl_id first = put(w, (spec){.rate_key = "k"}), ids[12];
     for (int i = 0; i < 12; i++) ids[i] = put(w, (spec){.rate_key = "k"});
     advance(w, 1000);
-    assert_int_equal(claim(w, w->a, n, (wish){.free = 4}).got, 4);
+    pawl_want want = claim(w, w->a, n, (wish){.free = 4});
+    assert_true(want.got == 4 && want.more && !want.flooded);
     assert_true(w->claimed[0].body->id == first && w->claimed[3].body->id == ids[2]);
+}
+
+/* ---- order ------------------------------------------------------------------------------------------------------------------- */
+
+static void in_order(world *w, const char *type)
+{
+    pawl_op *op = keep(w, sizeof *op);
+    op->kind = PAWL_OP_BOUND;
+    op->audit = PAWL_AUDIT_FULL;
+    op->u.bound.scope = PAWL_SCOPE_KEYS;
+    op->u.bound.name = type;
+    op->u.bound.most = 1;
+    op->u.bound.ordered = true;
+    op->u.bound.move = 1000;
+    assert_int_equal(apply(w, w->a, 0, op), PAWL_OP_DONE);
+}
+
+/* Who stands in a line takes no slot: the next one of it would have to wait for slots that nobody uses. */
+static void a_line_takes_no_slots(world *w)
+{
+    int64_t n = join(w, w->a), began_us = w->clock.now_us;
+    limit(w, "t", 100 * S);
+    in_order(w, "t");
+    pawl_id first = insert(w, w->a, 0, (spec){.rate_key = "k"});
+    lease_held got = hold(w, w->a, n, first);
+    reserve(w, n, &got, S, false, PAWL_OP_DONE);
+    pawl_id second = insert(w, w->a, 0, (spec){.rate_key = "k"});
+    for (int i = 0; i < 5; i++) insert(w, w->a, 0, (spec){.rate_key = "k"});
+    finish(w, n, &got, PAWL_SUCCEEDED);
+    advance(w, 100 * S); /* some stores may have it wait for a slot meanwhile */
+    got = hold(w, w->a, n, second);
+    assert_int_equal(reserve(w, n, &got, S, true, PAWL_OP_DONE)->out_run_at_us, began_us + 100 * S);
+}
+
+static void put_pause(world *w, bool paused)
+{
+    pawl_op *op = keep(w, sizeof *op);
+    op->kind = PAWL_OP_LIMIT;
+    op->audit = PAWL_AUDIT_FULL;
+    op->u.limit.type = "t";
+    op->u.limit.rate = (pawl_rate){.permits = 100, .period_us = S};
+    op->u.limit.paused = paused;
+    op->u.limit.move = 1000;
+    assert_int_equal(apply(w, w->a, 0, op), paused ? PAWL_OP_DONE : PAWL_OP_UPDATED);
+}
+
+static void a_line_outlives_a_pause(world *w)
+{
+    int64_t n = join(w, w->a);
+    put_pause(w, true);
+    in_order(w, "t");
+    pawl_id ids[3];
+    for (int i = 0; i < 3; i++) ids[i] = insert(w, w->a, 0, (spec){.rate_key = "k"});
+    advance(w, S);
+    put_pause(w, false);
+    for (int i = 0; i < 3; i++) {
+        lease_held got = hold(w, w->a, n, ids[i]);
+        finish(w, n, &got, PAWL_SUCCEEDED);
+    }
 }
 
 /* ---- what nodes tell ------------------------------------------------------------------------------------------------------ */
@@ -361,6 +440,9 @@ CASES(gate_cases){
     {"place: cancelled while blocked it has no rate slot", cancelled_while_blocked},
     {"place: a node that dies with a place and a rate slot", a_node_that_dies_with_both},
     {"rate: a flood leaves others their turn", a_flood_leaves_others_their_turn},
+    {"rate: others come before a flood", others_come_before_a_flood},
+    {"order: a line takes no slots", a_line_takes_no_slots},
+    {"order: a line outlives a pause", a_line_outlives_a_pause},
     {"rate: order is kept without a flood", order_is_kept_without_one},
     {"node: what it tells is kept while it lives", what_a_node_tells_is_kept_while_it_lives},
     {NULL, NULL},

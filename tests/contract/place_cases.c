@@ -1,5 +1,6 @@
 /* Concurrency limits: never more leases than places, and nobody is blocked beside a free one. */
 #include "contract.h"
+#include <time.h>
 
 #define S PAWL_SECOND
 
@@ -298,6 +299,54 @@ static void those_blocked_do_not_hide_others(world *w)
     pawl_want want = claim(w, w->a, n, (wish){.free = 2});
     assert_true(want.got == 0 && !want.more && want.next_due_us == 0);
     assert_spot(w, PAWL_SCOPE_KEYS, "t", "k", 1, 199);
+}
+
+/* Of some claims of one task each the quickest, in nanoseconds. */
+static int64_t quickest_claim(world *w, int64_t n)
+{
+    int64_t least_ns = INT64_MAX;
+    for (int i = 0; i < 12; i++) {
+        struct timespec from, to;
+        put(w, (spec){.type = "u"});
+        clock_gettime(CLOCK_MONOTONIC, &from);
+        pawl_want want = claim(w, w->a, n, (wish){.free = 2});
+        clock_gettime(CLOCK_MONOTONIC, &to);
+        assert_true(want.got == 1 && !want.more && want.next_due_us == 0);
+        int64_t ns = (to.tv_sec - from.tv_sec) * INT64_C(1000000000) + to.tv_nsec - from.tv_nsec;
+        if (ns < least_ns) least_ns = ns;
+        pawl_lease got = nth(w, 0);
+        end(w, n, &got, PAWL_SUCCEEDED);
+    }
+    return least_ns;
+}
+
+static void put_flood(world *w, spec s, int count)
+{
+    pawl_op *ops[500];
+    for (int done = 0; done < count; done += 500) {
+        for (int i = 0; i < 500; i++) ops[i] = op_insert(w, s);
+        apply_all(w, w->a, 0, ops, 500);
+    }
+}
+
+/* Those that wait for places leave the ready index, whether a claim meets them or a place is taken when they come. */
+static void a_blocked_flood_costs_others_nothing(world *w)
+{
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_TYPE, "t", 1);
+    bound(w, PAWL_SCOPE_KEYS, "v", 1);
+    int64_t alone_ns = quickest_claim(w, n);
+    put_flood(w, (spec){0}, 2000);
+    put_flood(w, (spec){.type = "v", .rate_key = "k"}, 500);
+    pawl_id late = put(w, (spec){.type = "u", .priority = 5}); /* all of them are more urgent */
+    pawl_want want = {.more = true};
+    for (int i = 0; i < 20 && want.more; i++) want = claim(w, w->a, n, (wish){.free = 10});
+    assert_false(want.more);
+    assert_int_equal(apply(w, w->a, n, op_finish(w, late, fence_of(w, late), PAWL_SUCCEEDED)), PAWL_OP_DONE);
+    put_flood(w, (spec){0}, 500);
+    assert_spot(w, PAWL_SCOPE_TYPE, "t", "", 1, 2499);
+    assert_spot(w, PAWL_SCOPE_KEYS, "v", "k", 1, 499);
+    assert_in_range(quickest_claim(w, n), 0, 3 * alone_ns + PAWL_MILLISECOND * 1000);
 }
 
 static void blocked_as_it_comes(world *w)
@@ -716,6 +765,7 @@ CASES(place_cases){
     {"place: another type is offered it, too", another_type_is_offered_it_too},
     {"place: urgent ones first", urgent_ones_first},
     {"place: those blocked do not hide others", those_blocked_do_not_hide_others},
+    {"place: a blocked flood costs others nothing", a_blocked_flood_costs_others_nothing},
     {"place: blocked as it comes", blocked_as_it_comes},
     {"place: a new body of one that is blocked", a_new_body_of_one_that_is_blocked},
     {"place: one sent again says that there may be something", one_sent_again_says_that_there_may_be_something},

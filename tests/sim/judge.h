@@ -170,6 +170,7 @@ void judge_place_stored(judge *j, mtask *t); /* it is pending, with this body */
 void judge_place_granted(judge *j, mtask *t);
 void judge_place_left(judge *j, mtask *t); /* its lease is over */
 void judge_bound_put(judge *j, const pawl_op *op);
+bool judge_in_line(judge *j, const mtask *t);
 void judge_places(judge *j);
 
 #endif

@@ -11,6 +11,11 @@ typedef struct scope_of { /* one limit that a task is under */
 
 static const item *item_of(const sim *s, const mtask *t) { return &s->items[s->asks[t->ask].item]; }
 
+/* -1: none that the store knows. */
+static int key_of(const item *i) { return i->told ? -1 : i->rate_key; }
+
+static bool has_key(const sim *s, const mtask *t) { return key_of(item_of(s, t)) >= 0; }
+
 static mbound *bound_at(judge *j, int scope, int name, int key) { return &j->bounds[scope][name][key + 1]; }
 
 /* In force; NULL: none. */
@@ -24,7 +29,7 @@ static const mbound *bound_of(judge *j, scope_of at)
 static scope_of scope_of_task(const sim *s, const mtask *t, int scope)
 {
     const item *i = item_of(s, t);
-    return (scope_of){scope, scope == PAWL_SCOPE_QUEUE ? t->queue : i->type, scope == PAWL_SCOPE_KEYS ? i->rate_key : -1};
+    return (scope_of){scope, scope == PAWL_SCOPE_QUEUE ? t->queue : i->type, scope == PAWL_SCOPE_KEYS ? key_of(i) : -1};
 }
 
 static bool is_under(const sim *s, const mtask *t, scope_of at)
@@ -32,8 +37,6 @@ static bool is_under(const sim *s, const mtask *t, scope_of at)
     scope_of own = scope_of_task(s, t, at.scope);
     return own.name == at.name && own.key == at.key && !(at.scope == PAWL_SCOPE_KEYS && at.key < 0);
 }
-
-static bool has_key(const sim *s, const mtask *t) { return item_of(s, t)->rate_key >= 0; }
 
 static int count(judge *j, scope_of at, pawl_state state)
 {
@@ -43,6 +46,13 @@ static int count(judge *j, scope_of at, pawl_state state)
         n += t->state == state && is_under(j->sim, t, at);
     }
     return n;
+}
+
+/* Tasks of its key run one after the other. */
+bool judge_in_line(judge *j, const mtask *t)
+{
+    const mbound *b = j->sim->plan.places && has_key(j->sim, t) ? bound_of(j, scope_of_task(j->sim, t, PAWL_SCOPE_KEYS)) : NULL;
+    return b && b->ordered;
 }
 
 /* ---- order ------------------------------------------------------------------------------------------------------------------ */

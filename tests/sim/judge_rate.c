@@ -284,6 +284,11 @@ void judge_right_stored(judge *j, mtask *t, const pawl_op *op, const wire *w, bo
         if (leased && !(i->told && limit_of(j, i->type, i->rate_key))) t->right.kind = RIGHT_FREE;
         return;
     }
+    if (judge_in_line(j, t)) {
+        if (leased || op->out_run_at_us > now_us) broken(s, "who stands in a line takes no slot", "%s does", trace_id(s, t->id));
+        judge_right_drop(j, t);
+        return;
+    }
     pawl_rate r = rate_of(l);
     see(j, gate_of(j, t), &r, w);
     if (l->paused) {

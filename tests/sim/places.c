@@ -9,11 +9,13 @@ static int some_most(sim *s) { return chance(s, 500) ? 1 : (int)between(s, 1, 4)
 
 void places_plan(sim *s, plan *p)
 {
-    if (s->seed % 3 != 1 || p->theme || s->rows) return;
+    if (p->theme || s->rows || (s->seed % 3 != 1 && !s->both)) return;
     p->places = true;
-    p->rate_keys = (int)between(s, 1, RATE_KEYS);
-    p->rate_share = (int)between(s, 500, 1000);
-    p->hot_type = (int)between(s, 0, TYPES - 1);
+    if (!s->both) { /* limits_plan has drawn them */
+        p->rate_keys = (int)between(s, 1, RATE_KEYS);
+        p->rate_share = (int)between(s, 500, 1000);
+        p->hot_type = (int)between(s, 0, TYPES - 1);
+    }
     p->bound_changes = chance(s, 400) ? (int)between(s, 10, 120) : 0;
     p->versions = chance(s, 300) ? 300 : 0;
     for (int t = 0; t < TYPES; t++) {
@@ -31,8 +33,8 @@ void places_plan(sim *s, plan *p)
 void places_item(sim *s, item *i)
 {
     if (!s->plan.places) return;
-    if (chance(s, 500)) i->type = s->plan.hot_type;
-    if (chance(s, s->plan.rate_share)) i->rate_key = (int)between(s, 0, s->plan.rate_keys - 1);
+    if (!s->both && chance(s, 500)) i->type = s->plan.hot_type;
+    if (!s->both && chance(s, s->plan.rate_share)) i->rate_key = (int)between(s, 0, s->plan.rate_keys - 1);
     if (i->key < 0) i->tenant = (int)between(s, 0, TENANTS - 1); /* keys are unique per tenant */
 }
 

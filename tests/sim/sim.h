@@ -249,6 +249,7 @@ typedef enum stat {
 struct sim {
     uint64_t seed;
     bool rows; /* mode b */
+    bool both; /* mode c: rate limits and concurrency limits together, on the reference store */
     bool trace;
     plan plan;
     rng random;
@@ -298,7 +299,7 @@ extern const char *const rate_key_names[RATE_KEYS];
 extern const char *const tenant_names[TENANTS];
 
 /* world.c */
-void world_run(uint64_t seed, bool rows, bool trace, int64_t stats[STATS_COUNT]); /* one history, from start to finish */
+void world_run(uint64_t seed, char mode, bool trace, int64_t stats[STATS_COUNT]); /* one history, from start to finish */
 const sim *world_current(void);       /* for the report of a failed assertion; NULL: none */
 void world_reboot(sim_node *n);       /* in a while */
 void *sim_alloc(sim *s, size_t size); /* zeroed, lives as long as the seed */
@@ -306,6 +307,7 @@ void sim_at(sim *s, int64_t delay_us, sim_node *n, event_fn fn, void *arg, int64
 bool chance(sim *s, int per_mille);
 int64_t between(sim *s, int64_t low, int64_t high); /* inclusive */
 int64_t spread(sim *s, int64_t typical_us);         /* mostly near, sometimes far below, seldom far above */
+static inline const char *sim_mode(const sim *s) { return s->rows ? "b" : s->both ? "c" : "a"; }
 static inline int64_t store_wall(const sim *s) { return WALL_BASE + s->now + s->wall_shift; }
 
 /* node.c */

@@ -1,9 +1,9 @@
 /* sim_test: histories from seeds.
  *
- *   sim_test [--seed N] [--count N] [--mode a|b|both] [--seconds N] [--replay FILE] [--trace]
+ *   sim_test [--seed N] [--count N] [--mode a|b|both|c] [--seconds N] [--replay FILE] [--trace]
  *
- * Runs seeds N, N+1, ... in mode a (whole batches on the memory store), b (single operations on rows with locks) or both, and
- * stops at the first that breaks a promise: it prints the promise, the last lines of the history and how to run it again.
+ * Runs seeds N, N+1, ... in mode a (whole batches on the memory store), b (single operations on rows with locks) or both, or in mode c (as
+ * a, with rate limits and concurrency limits on the same tasks), and stops at the first that breaks a promise: it prints the promise, the last lines of the history and how to run it again.
  * --seconds ends after that time instead of after --count seeds. --replay runs the "seed mode" lines of a file. */
 #include "sim.h"
 #include <getopt.h>
@@ -17,13 +17,14 @@
 typedef struct options {
     uint64_t seed, count;
     int64_t seconds;
-    bool a, b, trace;
+    const char *modes;
+    bool trace;
     const char *replay;
 } options;
 
 static int usage(void)
 {
-    fputs("usage: sim_test [--seed N] [--count N] [--mode a|b|both] [--seconds N] [--replay FILE] [--trace]\n", stderr);
+    fputs("usage: sim_test [--seed N] [--count N] [--mode a|b|both|c] [--seconds N] [--replay FILE] [--trace]\n", stderr);
     return 2;
 }
 
@@ -34,9 +35,9 @@ static void report(int signal_number)
     if (s) {
         trace_dump(s);
         fprintf(stderr, "\nBROKEN seed %llu mode %s at %.6f s: %s\nrun it again: sim_test --seed %llu --mode %s --trace\n",
-                (unsigned long long)s->seed, s->rows ? "b" : "a", (double)s->now / 1e6,
+                (unsigned long long)s->seed, sim_mode(s), (double)s->now / 1e6,
                 signal_number == SIGABRT ? "an assertion failed" : "the process crashed", (unsigned long long)s->seed,
-                s->rows ? "b" : "a");
+                sim_mode(s));
     }
     signal(signal_number, SIG_DFL);
     raise(signal_number);
@@ -48,7 +49,7 @@ static bool parse(int argc, char **argv, options *o)
                                           {"seconds", 1, NULL, 't'}, {"replay", 1, NULL, 'r'}, {"trace", 0, NULL, 'v'},
                                           {NULL, 0, NULL, 0}};
     bool counted = false;
-    *o = (options){.seed = 1, .count = 100, .a = true, .b = true};
+    *o = (options){.seed = 1, .count = 100, .modes = "ab"};
     for (int c; (c = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
         switch (c) {
         case 's':
@@ -64,16 +65,13 @@ static bool parse(int argc, char **argv, options *o)
             o->count = UINT64_MAX;
             counted = true;
             break;
-        case 'm':
-            o->a = strcmp(optarg, "b") != 0;
-            o->b = strcmp(optarg, "a") != 0;
-            break;
+        case 'm': o->modes = strcmp(optarg, "both") == 0 ? "ab" : optarg; break;
         case 'r': o->replay = optarg; break;
         case 'v': o->trace = true; break;
         default: return false;
         }
     }
-    return optind == argc;
+    return optind == argc && strspn(o->modes, "abc") == strlen(o->modes);
 }
 
 static int64_t seconds_now(void)
@@ -95,7 +93,7 @@ static uint64_t replay(const options *o, int64_t *stats)
     }
     while (fgets(line, sizeof line, f)) {
         if (line[0] == '#' || sscanf(line, "%llu %7s", &seed, mode) != 2) continue;
-        world_run(seed, mode[0] == 'b', o->trace, stats);
+        world_run(seed, mode[0], o->trace, stats);
         done++;
     }
     fclose(f);
@@ -107,8 +105,7 @@ static uint64_t explore(const options *o, int64_t *stats)
     int64_t until = o->seconds ? seconds_now() + o->seconds : INT64_MAX;
     uint64_t done = 0;
     for (uint64_t i = 0; i < o->count && seconds_now() < until; i++) {
-        if (o->a) world_run(o->seed + i, false, o->trace, stats), done++;
-        if (o->b) world_run(o->seed + i, true, o->trace, stats), done++;
+        for (const char *mode = o->modes; *mode; mode++, done++) world_run(o->seed + i, *mode, o->trace, stats);
     }
     return done;
 }

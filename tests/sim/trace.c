@@ -66,7 +66,7 @@ void trace_dump(const sim *s)
 void broken(sim *s, const char *promise, const char *fmt, ...)
 {
     char what[512];
-    const char *mode = s->rows ? "b" : "a";
+    const char *mode = sim_mode(s);
     va_list args;
     va_start(args, fmt);
     vsnprintf(what, sizeof what, fmt, args);

@@ -544,15 +544,16 @@ static void destroy(sim *s)
     free(s->items);
 }
 
-void world_run(uint64_t seed, bool rows, bool trace, int64_t stats[STATS_COUNT])
+void world_run(uint64_t seed, char mode, bool trace, int64_t stats[STATS_COUNT])
 {
     static sim world;
     sim *s = &world;
     memset(s, 0, sizeof *s);
     s->seed = seed;
-    s->rows = rows;
+    s->rows = mode == 'b';
+    s->both = mode == 'c';
     s->trace = trace;
-    rng_init(&s->random, seed * 2 + rows);
+    rng_init(&s->random, seed * 2 + s->rows);
     current = s;
     s->calm_at = INT64_MAX;
     create(s);

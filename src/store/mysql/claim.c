@@ -261,6 +261,7 @@ static void answer_wants(claiming *k)
         bool paused = w->paused || k->call->news.closed, looked = k->alive && !paused;
         want->paused = k->alive && paused;
         want->more = looked && w->more;
+        want->flooded = want->more && w->flooded;
         want->fair = looked && my_bound_on(&k->limits, PAWL_SCOPE_TENANTS, w->queue_id);
         want->next_due_us = looked && w->shared_next >= 0 ? w->shared_next : 0;
         for (int n = 0; looked && n < w->lanes_count; n++) {
@@ -278,7 +279,7 @@ void my_claim_clear(pawl_claim *call)
         pawl_want *w = &call->wants[i];
         w->got = 0;
         w->next_due_us = 0;
-        w->paused = w->more = w->fair = false;
+        w->paused = w->more = w->flooded = w->fair = false;
     }
 }
 

@@ -17,7 +17,7 @@ typedef struct wanted {
     int32_t queue_id;
     const int32_t *types;
     int types_count;
-    bool paused, more;
+    bool paused, more, flooded;
     int got;
     uint64_t chills;
     bool turns;                      /* its tenants take turns, or did */

@@ -1,5 +1,5 @@
 /* Floods: many tasks that are due and must wait for rate budgets that have nothing left. They will be moved to their slots (quota.c), but
- * that takes claims. Others of their priority do not wait for it: up to half of a claim is theirs. Of a lane whose first task need not wait
+ * that takes claims. Others of their priority do not wait for it: most of a claim is theirs (flood_others). Of a lane whose first task need not wait
  * it takes the first ones; in a flooded one it looks at the end.
  */
 #include "store/mysql/claim.h"
@@ -118,22 +118,24 @@ static bool lock_and_grant(claiming *k, int want, pawl_id *ids, int count)
 bool my_claim_pass_flood(claiming *k, int want, int first, int end, int from)
 {
     wanted *w = &k->wants[want];
-    int half = flood_others(k->count - from, k->at.now_us), room = (end - first) * (half + END_LOOK);
+    int most = flood_others(k->count - from, k->at.now_us), room = (end - first) * (most + END_LOOK);
     bool limited = false;
     for (int lane = first; lane < end; lane++) limited |= my_limited(&k->limits, type_of(w->lanes[lane].at.lane));
-    if (half == 0 || !limited || !w->more) return true;
+    if (most == 0 || !limited || !w->more) return true;
     head *found = pawl_arena_alloc(k->arena, (size_t)room * sizeof *found);
-    pawl_id *ids = pawl_arena_alloc(k->arena, (size_t)half * sizeof *ids);
+    pawl_id *ids = pawl_arena_alloc(k->arena, (size_t)most * sizeof *ids);
     if (!found || !ids) {
         my_conn_no_memory(k->c);
         return false;
     }
     my_script(k->c);
     for (int lane = first; lane < end; lane++)
-        if (class_of(w->lanes[lane].at.lane) == CLASS_ORDINARY && w->lanes[lane].due_us >= 0) ask_lane(k, want, lane, half);
+        if (class_of(w->lanes[lane].at.lane) == CLASS_ORDINARY && w->lanes[lane].due_us >= 0) ask_lane(k, want, lane, most);
     if (!my_send(k->c, CALL_READS)) return false;
-    int count = is_flood(k) ? find_others(k, from, first, end, found, room) : 0;
-    if (count > half) count = half;
+    bool flooded = is_flood(k);
+    int count = flooded ? find_others(k, from, first, end, found, room) : 0;
+    w->flooded = flooded && count < most;
+    if (count > most) count = most;
     if (count == 0) return true;
     for (int i = 0; i < count; i++) ids[i] = found[i].id;
     k->count -= count;

@@ -428,7 +428,7 @@ bool my_claim_grant(claiming *k)
     for (int i = 0; i < k->call->wants_count; i++) {
         const pawl_want *w = &k->call->wants[i];
         room += (size_t)(w->free > 0 ? w->free : 0) + (size_t)(w->prefetch > 0 ? w->prefetch : 0);
-        k->wants[i].more = false;
+        k->wants[i].more = k->wants[i].flooded = false;
         k->wants[i].got = 0;
         k->wants[i].turned = false;
     }

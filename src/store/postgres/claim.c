@@ -208,6 +208,16 @@ static void learn_lanes(claiming *k, const char *text)
     }
 }
 
+/* The queues that are flooded, by their ids. */
+static void read_floods(claiming *k, const char *text)
+{
+    for (const char *at = text; *at; at = strchr(at, '\n') + 1) {
+        const char *next = at[0] == 'F' ? at + 1 : NULL;
+        for (int64_t queue; next && (next = pg_number_read(next, &queue));)
+            for (int i = 0; i < k->call->wants_count; i++) k->call->wants[i].flooded |= k->queues[i] == queue;
+    }
+}
+
 static void read_news(claiming *k, const char *text)
 {
     int64_t now_us = 0;
@@ -215,6 +225,7 @@ static void read_news(claiming *k, const char *text)
         if (at[0] == 'N') pg_number_read(at + 1, &now_us);
         else if (at[0] == 'W') read_want(k->call, at + 1);
     }
+    read_floods(k, text);
     pg_news_read(k->s, k->call->node, text, now_us, &k->call->news);
     for (int i = 0; i < k->call->wants_count && k->call->news.closed; i++) {
         k->call->wants[i].paused = true;
@@ -345,7 +356,7 @@ static void clear_answer(pawl_claim *call)
         pawl_want *w = &call->wants[i];
         w->got = 0;
         w->next_due_us = 0;
-        w->paused = w->more = w->fair = false;
+        w->paused = w->more = w->flooded = w->fair = false;
     }
 }
 

@@ -9,7 +9,7 @@
  * behind it. Where tenants take turns, lanes are theirs, and a claim goes from tenant to tenant, from where the last one ended.
  *
  * A lane is flooded while more is due than a claim may take and the first one's rate budget has nothing left for a while: what is due there
- * will be moved to its slots, but that takes claims. Others of the priority do not wait for it: up to half of a claim is theirs, and in
+ * will be moved to its slots, but that takes claims. Others of the priority do not wait for it: most of a claim is theirs (flood_others), and in
  * the flooded lane they are looked for at its end.
  *
  * A task whose body cannot be read is left where it is and counted; the fifth time it ends as failed.
@@ -286,17 +286,19 @@ static void tried(claiming *c, int listed, pawl_id id)
 
 static void pass_flood(claiming *c)
 {
-    int room = c->want->free + c->want->prefetch - c->want->got, half = flood_others(room, c->t->now_us), listed = c->count;
-    if (half == 0 || listed <= room || !quota_spent(c->t, &c->rows[0])) return;
+    int room = c->want->free + c->want->prefetch - c->want->got, most = flood_others(room, c->t->now_us), listed = c->count;
+    if (most == 0 || listed <= room || !quota_spent(c->t, &c->rows[0])) return;
     lane_key lane = {c->rows[0].queue_id, c->priority, -1, 0};
     while (lane_next(c->t->c, &lane) && lane.priority == c->priority)
-        if (lane.class == CLASS_ORDINARY && knows(c, lane.type_id)) others_of_lane(c, &lane, half);
+        if (lane.class == CLASS_ORDINARY && knows(c, lane.type_id)) others_of_lane(c, &lane, most);
     qsort(c->rows + listed, (size_t)(c->count - listed), sizeof *c->rows, by_time);
-    for (int i = listed, most = c->want->got + half; i < c->count && c->want->got < most && !c->t->c->rc; i++) {
+    for (int i = listed; i < c->count && most > 0 && !c->t->c->rc; i++) {
         if (!allowed(c, &c->rows[i])) continue;
         grant(c, &c->rows[i]);
         tried(c, listed, c->rows[i].id);
+        most--;
     }
+    c->want->flooded = most > 0;
     c->count = listed;
 }
 
@@ -454,7 +456,7 @@ static void claim_want(claiming *c)
     pawl_want *w = c->want;
     w->got = 0;
     w->next_due_us = 0;
-    w->more = w->paused = w->fair = false;
+    w->more = w->flooded = w->paused = w->fair = false;
     if ((w->paused = gate_shut(c->t))) return;
     if (!c->t->alive && !CANARY(GRANTED_AFTER_RESCUE)) return;
     int64_t queue_id = name_find(c->t->c, w->queue);

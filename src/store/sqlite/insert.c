@@ -143,12 +143,14 @@ typedef struct taken { /* what an insert took of a quota */
     budget_row before;
 } taken;
 
-/* A slot for a task that is due. */
+/* A slot for a task that is due and stands in no line. */
 static taken take_slot(tx *t, pawl_op *op, const task_row *row, bool leased)
 {
     taken k = {.now = true};
     op->out_until_us = INT64_MAX;
-    if (row->run_at_us <= t->now_us) k.b = quota_of(t, row->type_id, op->u.insert.body->rate_key);
+    pawl_bytes key = op->u.insert.body->rate_key;
+    if (t->bounded && places_ordered(t, row, key)) return k;
+    if (row->run_at_us <= t->now_us) k.b = quota_of(t, row->type_id, key);
     if (!k.b) return k;
     k.before = k.b->row;
     budget_answer answer = quota_take(t, k.b, &(budget_ask){.id = row->id, .ahead_only = !leased}, &k.slot);

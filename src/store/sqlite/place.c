@@ -30,7 +30,8 @@ typedef struct spot {
 typedef struct kind { /* whether tasks of a queue and type may need places */
     struct kind *next;
     int64_t queue_id, type_id;
-    bool bounded;
+    bool bounded; /* now */
+    bool ever;    /* or were: some may still have places */
 } kind;
 
 static const pawl_bytes no_key = {"", 0};
@@ -117,19 +118,30 @@ static bool read_bounded(tx *t, int64_t queue_id, int64_t type_id)
     return has_row(&q);
 }
 
-bool places_bounded(tx *t, int64_t queue_id, int64_t type_id)
+static bool read_ever(tx *t, int64_t queue_id, int64_t type_id)
+{
+    query q = query_on(t->c, SQL_bound_ever);
+    put_int(&q, queue_id);
+    put_int(&q, type_id);
+    return has_row(&q);
+}
+
+static kind kind_of(tx *t, int64_t queue_id, int64_t type_id)
 {
     for (const kind *k = t->kinds; k; k = k->next)
-        if (k->queue_id == queue_id && k->type_id == type_id) return k->bounded;
+        if (k->queue_id == queue_id && k->type_id == type_id) return *k;
     kind *k = alloc_new(t->c->allocator, sizeof *k);
     if (!k) {
         conn_note(t->c, SQLITE_NOMEM);
-        return true;
+        return (kind){.bounded = true, .ever = true};
     }
-    *k = (kind){t->kinds, queue_id, type_id, read_bounded(t, queue_id, type_id)};
+    bool ever = read_ever(t, queue_id, type_id);
+    *k = (kind){t->kinds, queue_id, type_id, ever && read_bounded(t, queue_id, type_id), ever};
     t->kinds = k;
-    return k->bounded;
+    return *k;
 }
+
+bool places_bounded(tx *t, int64_t queue_id, int64_t type_id) { return kind_of(t, queue_id, type_id).bounded; }
 
 bool places_needed(tx *t, int64_t queue_id, int64_t type_id)
 {
@@ -300,6 +312,12 @@ bool places_admit(tx *t, task_row *row, pawl_bytes rate_key)
     return t->c->rc == SQLITE_OK;
 }
 
+bool places_ordered(tx *t, const task_row *row, pawl_bytes rate_key)
+{
+    spot *wants[WANTS];
+    return wants_of(t, row->queue_id, row->type_id, rate_key, wants) > 0 && wants[0]->ordered;
+}
+
 void places_line_up(tx *t, task_row *row, pawl_bytes rate_key)
 {
     spot *wants[WANTS];
@@ -325,12 +343,13 @@ static void drop(tx *t, spot *s, int64_t number)
 /* Several have a place only if they were leased when the bound was put. */
 static bool is_kept(const spot *s) { return s->ordered && s->most > 0 && s->taken == 1; }
 
-void places_leave(tx *t, pawl_id id, bool ends)
+void places_leave(tx *t, const task_row *row, bool ends)
 {
     int64_t spots[WANTS * 2], numbers[WANTS * 2];
     int count = 0;
+    if (!kind_of(t, row->queue_id, row->type_id).ever) return;
     query q = query_on(t->c, SQL_place_of_task);
-    put_int(&q, id);
+    put_int(&q, row->id);
     while (count < WANTS * 2 && query_row(&q)) {
         spots[count] = get_int(&q);
         numbers[count++] = get_int(&q);
@@ -347,7 +366,7 @@ void places_withdraw(tx *t, const task_row *row)
     char room[LIMIT_KEY_ROOM];
     pawl_bytes key = no_key;
     spot *wants[WANTS];
-    places_leave(t, row->id, true);
+    places_leave(t, row, true);
     if (!places_bounded(t, row->queue_id, row->type_id)) return;
     query q = query_on(t->c, SQL_body_rate_key);
     put_int(&q, row->id);
@@ -362,7 +381,7 @@ void places_withdraw(tx *t, const task_row *row)
 void places_end(tx *t, const task_row *row)
 {
     if (row->state == PAWL_PENDING) places_withdraw(t, row);
-    else places_leave(t, row->id, true);
+    else places_leave(t, row, true);
 }
 
 /* ---- offers -------------------------------------------------------------------------------------------------------------- */

@@ -119,7 +119,7 @@ void leased_put(tx *t, const task_row *row)
 void leased_drop(tx *t, const task_row *row)
 {
     known_drop(t->c, row->id);
-    if (t->bounded) places_leave(t, row->id, false);
+    if (t->bounded) places_leave(t, row, false);
     query q = query_on(t->c, SQL_leased_drop);
     put_int(&q, row->id);
     query_run(&q);

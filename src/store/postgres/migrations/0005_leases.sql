@@ -290,7 +290,7 @@ END $$;
 
 -- A row of the answer is a task (want > 0), or the last one, which has only news: what pawl_news says (of others, while tasks are claimed
 -- one after another, every fifth of a second), and besides
---   N now_us        W want paused more next_due_us (0: none) fair        V want lane run_at_us (where to go on)        S: see pawl_slots_told
+--   N now_us        W want paused more next_due_us (0: none) fair        V want lane run_at_us (where to go on)        S, F: see pawl_slots_told
 --   U hints (tasks were unblocked)
 CREATE FUNCTION pawl_claim(p_clock int8[], p_wait_ms int4, p_until int8, p_node int4, p_seen bool, p_queue int4[], p_free int4[],
                            p_prefetch int4[], p_solo bool[], p_any bool[], t_want int4[], t_type int4[],
