@@ -258,11 +258,11 @@ static void look_at_watch(runtime *rt)
     store_watch_check(rt->store, &changed, &again_us);
     rt->loop.recheck_us = again_us >= 0 ? mono(rt) + again_us : INT64_MAX;
     if (!changed) return;
-    if (!CANARY(WAIT_UNWOKEN)) waits_wake(rt, NULL);
-    feed_poke(rt, true);
-    loop_enter(rt, -1);
+    loop_enter(rt, -1); /* first of all: there may be work */
     core_wake(rt->core, runtime_now(rt));
     loop_leave(rt);
+    if (!CANARY(WAIT_UNWOKEN)) waits_wake(rt, NULL);
+    feed_poke(rt, true);
 }
 
 static int sleep_ms(const runtime *rt)

@@ -25,11 +25,27 @@ void pg_params_call(const pg_store *s, params *p)
     else pg_param_null(p);
 }
 
+/* One task, and nothing else. */
+static PGresult *send_one(pg_store *s, conn *c, const flat *f, const apply_call *call)
+{
+    params *p = &c->params;
+    pg_params_begin(p);
+    pg_params_call(s, p);
+    pg_param_int4(p, (int32_t)call->node);
+    pg_param_int8(p, call->lane);
+    pg_param_int8(p, call->number);
+    pg_param_bool(p, call->tell);
+    pg_flat_one(p, f, &s->names);
+    interned_close(&s->names);
+    return pg_conn_call(c, SQL_apply_one, CALL_WRITES);
+}
+
 PGresult *pg_apply_send(pg_store *s, conn *c, flat *f, const apply_call *call, int lo, int hi, pawl_arena *arena)
 {
     params *p = &c->params;
     pg_flat_select(f, lo, hi);
     if (!pg_flat_names(s, c, f, arena)) return NULL;
+    if (call->node && !call->dry && pg_flat_is_one(f)) return send_one(s, c, f, call);
     pg_params_begin(p);
     pg_params_call(s, p);
     pg_param_int4(p, (int32_t)call->node);

@@ -14,8 +14,15 @@ SELECT verdict, now_us, dead, results, hints, unblocked, schedules, freed, unset
     $92, $93, $94,
     $95, $96, $97, $98);
 
+-- name: apply_one
+SELECT verdict, now_us, dead, results, hints, unblocked, schedules, freed, unsettled FROM @.pawl_apply_one(
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
+
 -- name: claim
 SELECT * FROM @.pawl_claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15);
+
+-- name: claim_one
+SELECT * FROM @.pawl_claim_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18);
 
 -- name: unclaim
 SELECT @.pawl_unclaim($1, $2, $3, $4, $5);

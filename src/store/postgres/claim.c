@@ -113,6 +113,11 @@ typedef struct known_lane {
     ready_lane lane;
 } known_lane;
 
+typedef struct gap {
+    int want;
+    int64_t low, high; /* lanes; neither is part of it */
+} gap;
+
 #define EACH_LANE(oid, write)                     \
     do {                                          \
         pg_array_begin(p, oid);                   \
@@ -124,31 +129,62 @@ typedef struct known_lane {
         pg_array_end(p);                          \
     } while (0)
 
-/* With the clock of a test everything is found anew: it may go anywhere. */
+/* With the clock of a test they are looked at from the beginning: it may go anywhere. */
 static int known_lanes(claiming *k, known_lane **out)
 {
     int total = 0;
     *out = NULL;
-    if (postgres_test_clock) return 0;
     for (int i = 0; i < k->call->wants_count; i++) {
         ready_lane *lanes;
         int count = pg_ready_lanes(&k->s->ready, k->queues[i], k->types[i], k->arena, &lanes);
         known_lane *grown = count ? pawl_arena_alloc(k->arena, (size_t)(total + count) * sizeof *grown) : NULL;
         if (!grown) continue;
         if (total) memcpy(grown, *out, (size_t)total * sizeof *grown);
-        for (int l = 0; l < count; l++) grown[total++] = (known_lane){i + 1, lanes[l]};
+        for (int l = 0; l < count; l++) {
+            if (postgres_test_clock && lanes[l].from_us > 0) lanes[l].from_us = 0;
+            grown[total++] = (known_lane){i + 1, lanes[l]};
+        }
         *out = grown;
     }
     return total;
 }
 
-static void put_lanes(claiming *k, params *p)
+static void put_lanes(params *p, const known_lane *known, int count)
 {
-    known_lane *known;
-    int count = known_lanes(k, &known);
     EACH_LANE(OID_INT4, array_int4(p, known[i].want));
     EACH_LANE(OID_INT8, array_int8(p, l->lane));
     EACH_LANE(OID_INT8, array_int8(p, l->from_us));
+}
+
+/* What lies before, between and behind the lanes that are known, which are sorted by want and number. */
+static int gaps_of(const claiming *k, const known_lane *known, int count, gap **out)
+{
+    int at = 0, total = 0;
+    gap *gaps = pawl_arena_alloc(k->arena, (size_t)(count + k->call->wants_count) * sizeof *gaps);
+    for (int want = 1; gaps && want <= k->call->wants_count; want++) {
+        int64_t low = -1;
+        for (; at < count && known[at].want == want; at++) {
+            gaps[total++] = (gap){want, low, known[at].lane.lane};
+            low = known[at].lane.lane;
+        }
+        gaps[total++] = (gap){want, low, INT64_MAX};
+    }
+    *out = gaps;
+    return total;
+}
+
+#define EACH_GAP(oid, write)                        \
+    do {                                            \
+        pg_array_begin(p, oid);                     \
+        for (int i = 0; i < gaps_count; i++) write; \
+        pg_array_end(p);                            \
+    } while (0)
+
+static void put_gaps(params *p, const gap *gaps, int gaps_count)
+{
+    EACH_GAP(OID_INT4, array_int4(p, gaps[i].want));
+    EACH_GAP(OID_INT8, array_int8(p, gaps[i].low));
+    EACH_GAP(OID_INT8, array_int8(p, gaps[i].high));
 }
 
 /* A quarter of the lease after now nobody may count on it any more. */
@@ -168,8 +204,13 @@ static PGresult *pg_ask(claiming *k, bool seen)
     pg_param_int4(p, (int32_t)k->call->node);
     pg_param_bool(p, seen);
     put_wants(k, p);
-    put_lanes(k, p);
-    return pg_conn_call(k->c, SQL_claim, CALL_WRITES | CALL_BINARY);
+    known_lane *known;
+    gap *gaps = NULL;
+    int count = known_lanes(k, &known);
+    put_lanes(p, known, count);
+    int gaps_count = count > 0 && pg_ready_idle(&k->s->ready) ? gaps_of(k, known, count, &gaps) : 0;
+    if (gaps) put_gaps(p, gaps, gaps_count);
+    return pg_conn_call(k->c, gaps ? SQL_claim_one : SQL_claim, CALL_WRITES | CALL_BINARY);
 }
 
 /* ---- the answer ---------------------------------------------------------------------------------------------------------- */
@@ -391,6 +432,7 @@ static pawl_status take(claiming *k, const PGresult *r, pawl_error *err)
     if (!take_tasks(k, r, rows)) return give_back(k, r, rows, err);
     take_slots(k->call, text_at(r, rows, NEWS));
     tell_unblocked(k, text_at(r, rows, NEWS));
+    pg_ready_found(&k->s->ready, rows > 1 || k->call->news.limits_version > 0);
     return PAWL_OK;
 }
 

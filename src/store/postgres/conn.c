@@ -440,6 +440,14 @@ static bool prepare(conn *c, sql_name which, int64_t until_us)
     return c->prepared[which] = r != NULL;
 }
 
+/* Whoever dispatches or claims has outcomes to tell soon: they must need no answer before they can be sent. */
+static bool prepare_for(conn *c, sql_name which, int64_t until_us)
+{
+    bool more = which == SQL_apply_one || which == SQL_claim || which == SQL_claim_one;
+    if (!c->prepared[which] && !prepare(c, which, until_us)) return false;
+    return !more || c->prepared[SQL_apply] || prepare(c, SQL_apply, until_us);
+}
+
 static bool send_call(conn *c, sql_name which, bool binary)
 {
     const params *p = &c->params;
@@ -458,7 +466,7 @@ static PGresult *call_once(conn *c, sql_name which, int mode)
         pg_conn_no_memory(c);
         return NULL;
     }
-    if (!pg_conn_ready(c) || (named && !c->prepared[which] && !prepare(c, which, until_us))) return NULL;
+    if (!pg_conn_ready(c) || (named && !prepare_for(c, which, until_us))) return NULL;
     if (!send_call(c, which, mode & CALL_BINARY)) { /* without its last bytes the server does nothing */
         lost(c, true, false);
         return NULL;

@@ -338,6 +338,21 @@ void pg_flat_inserts(params *p, const flat *f, interned *n)
     SPARSE(FLAT_INSERTS, OID_INT4, o->parent >= 0, array_int4_or_null(p, o->parent, -1));
 }
 
+void pg_flat_one(params *p, const flat *f, interned *n)
+{
+    const pawl_op *op = f->ops[0].op;
+    pg_param_int8(p, op->id);
+    pg_param_int4(p, interned_id(n, BODY->type));
+    pg_param_int4(p, interned_id(n, BODY->queue));
+    pg_param_int2(p, BODY->priority);
+    pg_param_int2(p, level_of(op));
+    pg_param_int2(p, BODY->audit);
+    if (is_json(op)) pg_param_null(p);
+    else pg_param_text(p, "");
+    if (BODY->payload.data) pg_param_bytes(p, BODY->payload.data, BODY->payload.len);
+    else pg_param_null(p);
+}
+
 /* ---- FINISH and RELEASE -------------------------------------------------------------------------------------------------- */
 
 #define END_COLUMNS 21
@@ -580,4 +595,9 @@ int pg_flat_simple(const flat *f)
     for (int at = 0; at < f->counts[FLAT_INSERTS] && inserts; at++)
         inserts = insert_simple(&f->ops[f->lists[FLAT_INSERTS][at]], first);
     return (ends ? 1 : 0) | (inserts ? 2 : 0);
+}
+
+bool pg_flat_is_one(const flat *f)
+{
+    return f->count == 1 && f->counts[FLAT_INSERTS] == 1 && !f->asks && (pg_flat_simple(f) & 2);
 }

@@ -42,6 +42,7 @@ typedef struct ready {
     const pawl_allocator *allocator;
     pthread_mutex_t lock;
     ready_queue queues[READY_QUEUES];
+    bool busy; /* the claim before found several tasks, or limits */
 } ready;
 
 void pg_ready_init(ready *r, const pawl_allocator *a);
@@ -51,6 +52,8 @@ void pg_ready_hint(ready *r, const char *hints); /* "<queue> <lane> <run_at>;...
 /* The lanes of a queue for a claim: copies, in their order, in the arena; 0: all are to be found anew. */
 int pg_ready_lanes(ready *r, int32_t queue_id, uint64_t types, pawl_arena *arena, ready_lane **lanes);
 void pg_ready_learn(ready *r, int32_t queue_id, uint64_t types, ready_lane *lanes, int count); /* after a claim; sorts them */
+bool pg_ready_idle(ready *r); /* a claim is likely to be what pawl_claim_one takes */
+void pg_ready_found(ready *r, bool busy);
 
 /* ---- hearing of others, and telling them (watch.c) ----------------------------------------------------------------------- */
 
@@ -181,6 +184,8 @@ bool pg_flat_make(flat *f, pawl_op **ops, int count, pawl_arena *arena); /* fals
 bool pg_flat_names(pg_store *s, conn *c, const flat *f, pawl_arena *arena);
 void pg_flat_select(flat *f, int lo, int hi); /* of the operations lo..hi-1, those that can be stored */
 int pg_flat_simple(const flat *f);            /* what pawl_apply calls p_simple */
+bool pg_flat_is_one(const flat *f);           /* what pawl_apply_one takes */
+void pg_flat_one(params *p, const flat *f, interned *n);
 void pg_flat_inserts(params *p, const flat *f, interned *n);
 void pg_flat_ends(params *p, const flat *f);
 void pg_flat_starts(params *p, const flat *f);

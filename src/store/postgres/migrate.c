@@ -18,7 +18,7 @@
 /* Programs must know this schema number, or a later one, to use a store with that schema. */
 static int min_reader(int schema)
 {
-    static const int numbers[] = {0,  17, 17, 17, 17, 17, 17, 17, 17, /* nothing less than 17 was ever released */
+    static const int numbers[] = {0,  17, 17, 17, 17, 17, 17, 17, 17, 17, /* nothing less than 17 was ever released */
                                   17, 17, 17, 17, 17, 17, 17, 17, 17, 17};
     return schema < (int)(sizeof numbers / sizeof *numbers) ? numbers[schema] : schema;
 }

@@ -52,6 +52,13 @@ void pg_param_int4(params *p, int32_t value)
     add(p, room, 4);
 }
 
+void pg_param_int2(params *p, int value)
+{
+    char room[2];
+    put16(room, (int16_t)value);
+    add(p, room, 2);
+}
+
 void pg_param_int8(params *p, int64_t value)
 {
     char room[8];

@@ -39,6 +39,7 @@ bool pg_params_end(params *p); /* false: no memory */
 
 void pg_param_null(params *p);
 void pg_param_bool(params *p, bool value);
+void pg_param_int2(params *p, int value);
 void pg_param_int4(params *p, int32_t value);
 void pg_param_int8(params *p, int64_t value);
 void pg_param_text(params *p, const char *text); /* NULL is NULL */

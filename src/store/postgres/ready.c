@@ -144,3 +144,18 @@ void pg_ready_learn(ready *r, int32_t queue_id, uint64_t types, ready_lane *lane
     }
     pthread_mutex_unlock(&r->lock);
 }
+
+bool pg_ready_idle(ready *r)
+{
+    pthread_mutex_lock(&r->lock);
+    bool idle = !r->busy;
+    pthread_mutex_unlock(&r->lock);
+    return idle;
+}
+
+void pg_ready_found(ready *r, bool busy)
+{
+    pthread_mutex_lock(&r->lock);
+    r->busy = busy;
+    pthread_mutex_unlock(&r->lock);
+}

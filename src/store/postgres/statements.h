@@ -5,7 +5,7 @@
 /* clang-format off */
 #define SQL_TABLE(X) \
     /* calls.sql */ \
-    X(apply) X(claim) X(unclaim) X(renew) X(held) X(register_node) X(leave) X(take_number) X(rescue) X(sweep) X(days) X(drop_day) X(day_forget) \
+    X(apply) X(apply_one) X(claim) X(claim_one) X(unclaim) X(renew) X(held) X(register_node) X(leave) X(take_number) X(rescue) X(sweep) X(days) X(drop_day) X(day_forget) \
     X(names) X(texts) X(notify) X(server_now) \
     /* read.sql */ \
     X(state) X(info) X(attempts) X(logs) X(audit) X(nodes) X(throttled) X(queues) X(due) X(rollup) X(settings) X(limits) X(places) \
