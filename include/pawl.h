@@ -754,17 +754,13 @@ typedef struct pawl_filter {
     bool oldest_first;          /* default: newest first */
     int limit;                  /* 0 = 100, at most 1000 */
     const char *cursor;         /* from the page before */
-    /* Text that is anywhere in the task's names, its payload, result, error or note; letters of ASCII count the same in either case. Nothing
-     * indexes it: one call looks at a thousand tasks that match otherwise, or for a second, and the page says how far it came. */
-    const char *search;
 } pawl_filter;
 
 typedef struct pawl_page {
     size_t count;
     const pawl_info *const *tasks;
-    const char *next;          /* NULL: that was all */
-    bool partial;              /* the time for one look was used up: there may be more behind `next` though the page is short */
-    int64_t looked, looked_us; /* of a search: how many tasks were looked at, and when the last of them was created */
+    const char *next; /* NULL: that was all */
+    bool partial;     /* the time for one look was used up: there may be more behind `next` though the page is short */
 } pawl_page;
 
 /* One page of tasks, by id. Reads what is committed; never blocks writers. */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 #define ASK_FIRST_US (20 * PAWL_MILLISECOND)
 #define ASK_LAST_US (500 * PAWL_MILLISECOND)
@@ -56,7 +56,6 @@ const opt list_opts[] = {
     FILTER_OPTIONS(o.filter),
     OPTION(OPT_PAST, "since", &o.filter.since_us, "TIME", "created at or after: 2h (ago), or 2026-11-15T04:49:03Z"),
     OPTION(OPT_PAST, "until", &o.filter.until_us, "TIME", "created before"),
-    OPTION(OPT_NAME, "search", &o.filter.search, "TEXT", "text in names, payload, result, error or note; looks at 1000 tasks"),
     OPTION(OPT_FLAG, "oldest-first", &o.filter.oldest_first, NULL, "oldest first"),
     OPTION(OPT_INT, "limit", &o.limit, "N", "how many, 1 to 1000", .min = 1, .max = 1000, .fallback = "50"),
     OPTION(OPT_TEXT, "cursor", &o.filter.cursor, "TEXT", "go on where the page before ended"),
@@ -172,7 +171,7 @@ static pawl_status wait_remote(cli *c, pawl_id id, int64_t left_us, pawl_state *
         if (left_us >= 0 && cli_now_us() >= until_us)
             return err_set(err, PAWL_TIMEOUT, "task %s is still %s", text, pawl_state_name(*state));
         if (left_us >= 0 && rest_us > until_us - cli_now_us()) rest_us = until_us - cli_now_us();
-        if (rest_us > 0) nanosleep(&(struct timespec){.tv_nsec = rest_us * 1000}, NULL);
+        if (rest_us > 0) usleep((useconds_t)rest_us);
         rest_us = rest_us < ASK_LAST_US / 2 ? rest_us * 2 : ASK_LAST_US;
     }
 }

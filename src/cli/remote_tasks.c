@@ -15,8 +15,6 @@ static pawl_status read_page(remote *r, pawl_page *page, pawl_error *err)
     row_list rows;
     static const field more[] = {{"next", FIELD_TEXT, offsetof(pawl_page, next), 0, 0, NULL},
                                  {"partial", FIELD_BOOL, offsetof(pawl_page, partial), 0, 0, NULL},
-                                 {"looked", FIELD_COUNT, offsetof(pawl_page, looked), 0, 0, NULL},
-                                 {"looked_to", FIELD_INSTANT, offsetof(pawl_page, looked_us), 0, 0, NULL},
                                  {0}};
     pawl_status status = remote_rows(r, &task_shape, r->object, &rows, err);
     if (status) return status;
@@ -37,7 +35,6 @@ static void filter_path(remote *r, const pawl_filter *f)
     remote_parameter(&r->path, "key", f->key);
     if (f->since_us) rfc3339_format(f->since_us, text), remote_parameter(&r->path, "since", text);
     if (f->until_us) rfc3339_format(f->until_us, text), remote_parameter(&r->path, "until", text);
-    remote_parameter(&r->path, "search", f->search);
     remote_flag(&r->path, "oldest_first", f->oldest_first);
     remote_number(&r->path, "limit", f->limit);
     remote_parameter(&r->path, "cursor", f->cursor);
@@ -201,9 +198,8 @@ int remote_act_ids(cli *c, const char *path, const pawl_id *ids, const char *not
         json key, value;
         n = c->args_count - at < FIELD_IDS_MAX ? c->args_count - at : FIELD_IDS_MAX;
         int code = ask_about(c, &r, path, ids + at, n, note, &err) ? cli_fail(c, &err) : 0;
-        json results = {0};
-        if (!code) results = json_member(r.object, "results");
-        else if (!first) first = code;
+        json results = code ? (json){0} : json_member(r.object, "results");
+        if (code && !first) first = code;
         for (size_t i = 0; json_each(results, &i, &key, &value);) {
             code = say_result(c, &r, value, done, say);
             if (code && !first) first = code;
@@ -314,8 +310,7 @@ pawl_status remote_bulk(const cli *c, const pawl_task *tasks, size_t n, pawl_rec
     for (size_t i = 0; i < n; i++) remote_task(&r.w, &tasks[i]);
     jsonw_end_array(&r.w);
     pawl_status status = remote_send(c, &r, "POST", err);
-    json results = {0};
-    if (!status) results = json_member(r.object, "results");
+    json results = status ? (json){0} : json_member(r.object, "results");
     for (size_t at = 0; !status && count < n && json_each(results, &at, &key, &value); count++) {
         result it;
         status = read_result(&r, value, &it, err);

@@ -77,7 +77,7 @@ static int print_text(const cli *c, const pawl_page *page, size_t *shown, bool m
     return 0;
 }
 
-static int print_json(const cli *c, const pawl_page *page, bool searched)
+static int print_json(const cli *c, const pawl_page *page)
 {
     answer a;
     cli_json_begin(c, &a);
@@ -88,7 +88,6 @@ static int print_json(const cli *c, const pawl_page *page, bool searched)
     jsonw_end_array(&a.w);
     json_text(&a.w, "next", page->next);
     json_truth(&a.w, "partial", page->partial);
-    if (searched) looked_json(&a.w, page);
     jsonw_end_object(&a.w);
     return cli_json_end(c, &a);
 }
@@ -107,16 +106,6 @@ static int print_lines(const cli *c, const pawl_page *page)
     return code;
 }
 
-/* A search without more to look at has seen everything. */
-static void print_looked(const pawl_page *page)
-{
-    char when[WHEN_TEXT], number[32];
-    if (!page->next) return;
-    when_full(page->looked_us, cli_now_us(), when);
-    number_grouped(page->looked, number);
-    printf("looked at %s tasks, the last of %s: --cursor %s looks farther\n", number, when, page->next);
-}
-
 int task_pages(const cli *c, page_fn fetch, void *ctx, pawl_filter *filter, bool all, bool dead)
 {
     pawl_error err;
@@ -127,10 +116,7 @@ int task_pages(const cli *c, page_fn fetch, void *ctx, pawl_filter *filter, bool
         pawl_page page;
         if (fetch(c, ctx, filter, &page, &err)) return cli_fail(c, &err);
         bool go_on = page.next && (all || (page.count == 0 && page.partial));
-        int code = !c->json ? print_text(c, &page, &shown, go_on, dead)
-                   : all    ? print_lines(c, &page)
-                            : print_json(c, &page, filter->search != NULL);
-        if (filter->search && !c->json && !go_on) print_looked(&page);
+        int code = c->json ? all ? print_lines(c, &page) : print_json(c, &page) : print_text(c, &page, &shown, go_on, dead);
         if (page.next) snprintf(cursor, sizeof cursor, "%s", page.next);
         filter->cursor = cursor;
         if (code || !go_on || (c->json && !all)) return code;

@@ -9,7 +9,6 @@
 #include <stdio.h>
 
 #define LIST_LIMIT 100
-#define SEARCH_WINDOW 1000
 #define LIST_MAX 1000
 #define LIST_US (5 * PAWL_SECOND)
 #define ENTER_US PAWL_SECOND /* a look waits so long for the core; then the engine is stuck, and says so */
@@ -130,17 +129,11 @@ pawl_status look_list(runtime *rt, const pawl_filter *filter, pawl_page **out, p
     if (status) return status;
     pawl_filter f = filter ? *filter : any;
     if (!f.limit) f.limit = LIST_LIMIT;
-    int limit = f.limit;
-    if (f.search) f.limit = SEARCH_WINDOW;
     pawl_query query = {.kind = PAWL_QUERY_LIST, .filter = &f, .deadline_us = LIST_US};
     answer *a;
     status = look_ask(rt, &query, &a, err);
     if (status) return status;
     for (size_t i = 0; i < query.page->count; i++) complete((pawl_info *)query.page->tasks[i]);
-    if (f.search && !search_page(rt, f.search, limit, a->arena, query.page)) {
-        look_drop(a);
-        return no_memory(err);
-    }
     return look_give(a, query.page, sizeof *query.page, out, err);
 }
 

@@ -15,7 +15,6 @@
  *   dispatch.c  tickets that insert tasks; ops.c: all others
  *   validate.c  what callers pass in
  *   feed.c      what other nodes are told of events
- *   search.c    text in a page of tasks
  *   look.c      get, list, stats, nodes, health; why.c; wait.c; events.c
  *   inline.c    no threads: everything on the caller's
  *   gate.c      a store whose tasks move to another one; move.c, move_copy.c: moving them; record.c, export.c, import.c: as text
@@ -445,8 +444,6 @@ pawl_status look_give(answer *a, const void *value, size_t size, void *out,
 answer *look_answer(runtime *rt);       /* an empty one; NULL: no memory */
 void look_drop(answer *a);              /* NULL is fine */
 pawl_status look_get(runtime *rt, pawl_id id, pawl_info **out, pawl_error *err);
-/* Leaves only tasks with the text in them, at most `limit`; false: no memory. */
-bool search_page(runtime *rt, const char *text, int limit, pawl_arena *arena, pawl_page *page);
 pawl_status look_list(runtime *rt, const pawl_filter *filter, pawl_page **out, pawl_error *err);
 pawl_status look_trail(runtime *rt, pawl_id id, pawl_trail **out, pawl_error *err);
 pawl_status look_stats(runtime *rt, int64_t window_us, pawl_stats **out, pawl_error *err);

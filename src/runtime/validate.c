@@ -179,7 +179,6 @@ pawl_status valid_filter(const pawl_filter *f, pawl_error *err)
     if (!status) status = valid_optional(f->queue, "queue", err);
     if (!status) status = valid_optional(f->tenant, "tenant", err);
     if (!status) status = valid_optional(f->key, "key", err);
-    if (!status) status = valid_optional(f->search, "text to search for", err);
     if (status) return status;
     if (f->limit < 0 || f->limit > 1000)
         return err_set(err, PAWL_INVALID, "the limit %d is not between 0 (100 tasks) and 1000", f->limit);

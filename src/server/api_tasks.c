@@ -18,7 +18,6 @@ const field list_query[] = {
     {"key", FIELD_TEXT, FILTER(key), 0, 0, "only tasks with this key"},
     {"since", FIELD_INSTANT, FILTER(since_us), 0, 0, "created then or later"},
     {"until", FIELD_INSTANT, FILTER(until_us), 0, 0, "created before then"},
-    {"search", FIELD_TEXT, FILTER(search), 0, 0, "text in its names, payload, result, error or note: one call looks at 1,000 tasks that match otherwise, and says how far it came"},
     {"oldest_first", FIELD_BOOL, FILTER(oldest_first), 0, 0, "else newest first"},
     {"limit", FIELD_INT, FILTER(limit), 1, 1000, "tasks of a page; 100 by default"},
     {"cursor", FIELD_TEXT, FILTER(cursor), 0, 0, "`next` of the page before"},
@@ -120,7 +119,6 @@ static void list_tasks(call *c, bool dead)
     jsonw_end_array(&a.w);
     json_text(&a.w, "next", page->next);
     json_truth(&a.w, "partial", page->partial);
-    if (filter.search) looked_json(&a.w, page);
     jsonw_end_object(&a.w);
     pawl_page_free(page);
     reply_end(c, &a, 200);

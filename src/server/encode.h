@@ -17,7 +17,6 @@ void json_rate_key(json_writer *w, pawl_bytes key); /* "key" or "key_base64" */
 
 void task_json(json_writer *w, const pawl_info *task, const pawl_trail *log, const pawl_trail *audit);
 void task_members(json_writer *w, const pawl_info *task, const pawl_trail *log, const pawl_trail *audit); /* without the braces */
-void looked_json(json_writer *w, const pawl_page *page); /* of a search: how far it came */
 void queue_json(json_writer *w, const pawl_queue_info *q);
 void stats_json(json_writer *w, const pawl_stats *s);
 void node_json(json_writer *w, const pawl_node_info *n);

@@ -134,12 +134,6 @@ void task_members(json_writer *w, const pawl_info *task, const pawl_trail *log, 
     trail_json(w, log, audit);
 }
 
-void looked_json(json_writer *w, const pawl_page *page)
-{
-    json_number(w, "looked", page->looked);
-    json_instant(w, "looked_to", page->looked_us);
-}
-
 void task_json(json_writer *w, const pawl_info *task, const pawl_trail *log, const pawl_trail *audit)
 {
     jsonw_object(w);

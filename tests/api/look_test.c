@@ -314,53 +314,6 @@ static void cancel_where(void **state)
     await(w, receipts[0].id, PAWL_CANCELLED);
 }
 
-static void found(world *w, const pawl_filter *filter, const char *types, int64_t looked, bool more)
-{
-    char seen[100] = "";
-    pawl_page *page;
-    ok(pawl_list(w->p, filter, &page, &w->err));
-    for (size_t i = 0; i < page->count; i++) strcat(seen, page->tasks[i]->type);
-    assert_string_equal(seen, types);
-    assert_int_equal(page->looked, looked);
-    assert_int_equal(page->next != NULL, more);
-    assert_true(page->looked_us > 0);
-    pawl_page_free(page);
-}
-
-static void search_in_tasks(void **state)
-{
-    world *w = *state;
-    w->p = world_open(w, (pawl_options){0});
-    send(w, (pawl_task){.type = "a", .payload = pawl_str("{\"to\":\"Ann\"}")});
-    send(w, (pawl_task){.type = "b", .key = "announce"});
-    send(w, (pawl_task){.type = "c", .tenant = "bob"});
-    send(w, (pawl_task){.type = "d", .payload = {"\0anN", 4}, .content_type = "x/y"});
-    found(w, &(pawl_filter){.search = "ann"}, "dba", 4, false);
-    found(w, &(pawl_filter){.search = "ANN", .oldest_first = true}, "abd", 4, false);
-    found(w, &(pawl_filter){.search = "ann", .limit = 2}, "db", 3, true);
-    found(w, &(pawl_filter){.search = "ann", .type = "a"}, "a", 1, false);
-    found(w, &(pawl_filter){.search = "nothing"}, "", 4, false);
-    pawl_page *page;
-    assert_int_equal(pawl_list(w->p, &(pawl_filter){.search = ""}, &page, &w->err), PAWL_INVALID);
-    pawl_id sought = 0;
-    for (int i = 0; i < 1100; i++) { /* beyond one look */
-        pawl_id id = send(w, (pawl_task){.type = "n", .queue = i == 10 ? "needle" : i % 2 ? "hay" : "straw"});
-        if (i == 10) sought = id;
-    }
-    ok(pawl_list(w->p, &(pawl_filter){.search = "needle"}, &page, &w->err));
-    assert_int_equal(page->count, 0);
-    assert_true(page->next && page->looked > 0 && page->looked <= 1000);
-    for (int i = 0; page->count == 0 && page->next && i < 100; i++) {
-        pawl_page *next;
-        ok(pawl_list(w->p, &(pawl_filter){.search = "needle", .cursor = page->next}, &next, &w->err));
-        pawl_page_free(page);
-        page = next;
-    }
-    assert_int_equal(page->count, 1);
-    assert_true(page->tasks[0]->id == sought);
-    pawl_page_free(page);
-}
-
 /* What was cancelled before it started is told by its names, too. */
 static void events_of_cancels(void **state)
 {
@@ -485,7 +438,6 @@ int main(int argc, char **argv)
         TEST(pause_and_resume),
         TEST(dead_letters),
         TEST(cancel_where),
-        TEST(search_in_tasks),
         TEST(events_of_cancels),
         TEST(events_in_order),
         TEST(slow_subscriber_loses_the_oldest),

@@ -93,7 +93,6 @@ def main():
                         "sh", "-c", 'echo "a line" >&2; [ "$PAWL_TASK_TYPE" = fine ] && echo 42 || exit 65', folder=folder)
             for words in (["tasks", "list"], ["tasks", "list", "--queue", "quiet"], ["tasks", "list", "--key", "k&k=-A"],
                           ["tasks", "list", "--state", "failed", "--limit", "2"], ["tasks", "list", "--oldest-first", "--since", "1h"],
-                          ["tasks", "list", "--search", "HELLO"], ["tasks", "list", "--search", "t", "--limit", "2"], ["tasks", "list", "--search", "nowhere"],
                           ["tasks", "show", waiting[0]], ["tasks", "show", blob[1], "--full"], ["tasks", "show", fine[0]],
                           ["tasks", "show", failing[0][0], "--log"], ["tasks", "show", failing[0][0], "--audit"],
                           ["tasks", "show", failing[0][1], "--log", "--audit"], ["tasks", "why", waiting[0]], ["tasks", "why", fine[0]],
