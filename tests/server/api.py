@@ -162,6 +162,9 @@ def bulk():
 
 
 def idempotency():
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    traced = call("POST", "/v1/tasks", {"type": "traced", "payload": {"to": "Zoe-42"}}, 201, traceparent=trace).json["id"]
+    checks.equal("trace context goes with the task", call("GET", f"/v1/tasks/{traced}", wanted=200).json["traceparent"], trace)
     one = call("POST", "/v1/tasks", {"type": "once"}, 201, Idempotency_Key="a1")
     two = call("POST", "/v1/tasks", {"type": "once"}, 201, Idempotency_Key="a1")
     checks.equal("the same answer", (two.json, two.headers.get("Idempotent-Replayed")), (one.json, "true"))
