@@ -754,6 +754,10 @@ typedef struct pawl_filter {
     bool oldest_first;          /* default: newest first */
     int limit;                  /* 0 = 100, at most 1000 */
     const char *cursor;         /* from the page before */
+    /* Words, divided by spaces, that a task must have, each somewhere in its type, queue, tenant, key, payload, code or error; ASCII
+     * letters in either case. Or what its id begins with. Tasks whose id, key, type, queue or tenant the text is come first, then the rest. Looking
+     * into payloads takes time: a page comes after about 150 ms at most, with `next` and `looked_us` if there is more to look at. */
+    const char *search; /* at most 200 bytes; NULL = none */
 } pawl_filter;
 
 typedef struct pawl_page {
@@ -761,6 +765,8 @@ typedef struct pawl_page {
     const pawl_info *const *tasks;
     const char *next; /* NULL: that was all */
     bool partial;     /* the time for one look was used up: there may be more behind `next` though the page is short */
+    int64_t
+        looked_us; /* of a search that is not over: it has looked at what was created before then (newest first: since then); 0: none yet */
 } pawl_page;
 
 /* One page of tasks, by id. Reads what is committed; never blocks writers. */

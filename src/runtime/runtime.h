@@ -15,7 +15,7 @@
  *   dispatch.c  tickets that insert tasks; ops.c: all others
  *   validate.c  what callers pass in
  *   feed.c      what other nodes are told of events
- *   look.c      get, list, stats, nodes, health; why.c; wait.c; events.c
+ *   look.c      get, list, stats, nodes, health; why.c; wait.c; events.c; search.c: a list that looks for words
  *   inline.c    no threads: everything on the caller's
  *   gate.c      a store whose tasks move to another one; move.c, move_copy.c: moving them; record.c, export.c, import.c: as text
  *
@@ -445,6 +445,8 @@ answer *look_answer(runtime *rt);       /* an empty one; NULL: no memory */
 void look_drop(answer *a);              /* NULL is fine */
 pawl_status look_get(runtime *rt, pawl_id id, pawl_info **out, pawl_error *err);
 pawl_status look_list(runtime *rt, const pawl_filter *filter, pawl_page **out, pawl_error *err);
+void look_complete(pawl_info *info); /* what a store leaves out */
+pawl_status search_list(runtime *rt, const pawl_filter *filter, pawl_page **out, pawl_error *err); /* limit and search are set */
 pawl_status look_trail(runtime *rt, pawl_id id, pawl_trail **out, pawl_error *err);
 pawl_status look_stats(runtime *rt, int64_t window_us, pawl_stats **out, pawl_error *err);
 pawl_status look_nodes(runtime *rt, pawl_nodes **out, pawl_error *err);

@@ -32,7 +32,7 @@ static const struct {
     {"relative", "id:id batch:bool name:text?* type:text?* state:text waits:bool held:bool if_failed:text result_type:text? result:any* result_base64:text* "
                  "result_ref:text? error:text?"},
     {"relatives", "relatives:[relative] next:id?"},
-    {"page", "tasks:[task] next:text? partial:bool"},
+    {"page", "tasks:[task] next:text? partial:bool looked_to:time?"},
     {"item", "index:int id:id* outcome:text* status:text* detail:text*"},
     {"bulk", "results:[item] stored:int refused:int"},
     {"result", "id:id status:text detail:text* as:id*"},

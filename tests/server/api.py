@@ -136,6 +136,10 @@ def lists():
         cursor = page["next"]
     checks.equal("pages lose nothing and tell nothing twice", seen, ids)
     checks.equal("filters", call("GET", "/v1/tasks?queue=pages&state=cancelled").json["tasks"], [])
+    needle = call("POST", "/v1/tasks", {"type": "hay", "payload": {"note": "a Needle"}, "queue": "pages"}, 201).json["id"]
+    for words in ("needle", "hay%20needle", needle, needle[:9]):
+        checks.equal(f"search {words}", [task["id"] for task in call("GET", f"/v1/tasks?q={words}&queue=pages").json["tasks"]][:1], [needle])
+    checks.equal("all that a search finds", call("POST", "/v1/tasks/cancel", {"filter": {"q": "needle"}}, 200).json, {"count": 1})
     for query in ("limit=0", "limit=1001", "limit=ten", "nonsense=1", "state=odd", "since=yesterday", "cursor=%C3%A4", "oldest_first=maybe", "type="):
         call("GET", f"/v1/tasks?{query}", wanted=422)
 

@@ -94,6 +94,28 @@ async function bulk() {
     await page.getByText("Nothing has failed for good").waitFor();
 }
 
+async function search() {
+    const needle = await made({ type: "hay", queue: "stack", payload: { note: "a Needle" }, delay: "1h" });
+    await server.api("POST", "v1/tasks/bulk", Array.from({ length: 60 }, (_, n) => ({ type: "hay", queue: "stack", payload: { n }, delay: "1h" })));
+    await go("#/tasks", "hay");
+    await page.keyboard.press("/");
+    await page.keyboard.type("needle queue:stack\n");
+    await page.getByText("1 found: that is all").waitFor();
+    equal("what has the word", await page.locator("tbody tr").count(), 1);
+    await page.getByRole("button", { name: "Cancel all…" }).click();
+    await page.getByTestId("bulk-count").filter({ hasText: "1 task" }).waitFor();
+    await ok();
+    await page.getByTestId("bulk-result").filter({ hasText: "1 cancelled, of 1" }).waitFor();
+    await page.keyboard.press("Escape");
+    equal("and nothing else", [shown(needle).state, server.json("tasks", "list", "--search", "hay", "--state", "scheduled", "--limit", "500").tasks.length], ["cancelled", 60]);
+    await go("#/tasks?q=hay&state=scheduled", "50 found so far");
+    await page.getByRole("button", { name: "Look further" }).click();
+    await page.getByText("10 found: that is all").waitFor();
+    await page.goBack();
+    await page.getByText("50 found so far").waitFor();
+    await go(`#/tasks?q=${needle.slice(0, 9)}`, needle);
+}
+
 async function logs() {
     const failed = server.json("tasks", "list", "--type", "bad", "--state", "failed").tasks[0].id;
     await go(`#/tasks/${failed}`, "broken pipe");
@@ -206,7 +228,7 @@ async function log() {
 await main(async (make) => {
     server = await make();
     page = await open(server);
-    for (const part of [newTask, bulk, logs, queues, limits, schedules, batches, log]) {
+    for (const part of [newTask, bulk, search, logs, queues, limits, schedules, batches, log]) {
         await part();
         silent(page, part.name);
     }

@@ -114,8 +114,8 @@ export function showKeys(): void {
                 </dl>
             </div>
             <p class="text faint">
-                Search understands an id, <code>state:failed</code>, <code>type:</code>, <code>queue:</code>, <code>tenant:</code>, <code>key:</code>, and words that are looked for
-                in the newest tasks.
+                Search understands an id, <code>state:failed</code>, <code>type:</code>, <code>queue:</code>, <code>tenant:</code>, <code>key:</code>, and words, which may be
+                anywhere in a task: its payload, its error.
             </p>
         </Dialog>,
     );

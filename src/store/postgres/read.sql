@@ -83,6 +83,12 @@ hit AS (
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
+        AND ($17::text IS NULL OR NOT EXISTS (
+            SELECT FROM (SELECT convert_to(concat_ws(chr(10), t.type, t.queue, t.tenant, t.key, t.code, t.error), 'UTF8') || decode('0a', 'hex')
+                                || coalesce(t.payload, '') AS held) h, unnest(string_to_array($17, ' ')) w
+            WHERE CASE WHEN position(decode('00', 'hex') IN h.held) = 0
+                       THEN strpos(lower(convert_from(h.held, 'LATIN1') COLLATE "C"), convert_from(convert_to(w, 'UTF8'), 'LATIN1'))
+                       ELSE strpos(lower(encode(h.held, 'escape') COLLATE "C"), encode(convert_to(w, 'UTF8'), 'escape')) END = 0))
         AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
                                AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
@@ -122,6 +128,12 @@ hit AS (
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
+        AND ($17::text IS NULL OR NOT EXISTS (
+            SELECT FROM (SELECT convert_to(concat_ws(chr(10), t.type, t.queue, t.tenant, t.key, t.code, t.error), 'UTF8') || decode('0a', 'hex')
+                                || coalesce(t.payload, '') AS held) h, unnest(string_to_array($17, ' ')) w
+            WHERE CASE WHEN position(decode('00', 'hex') IN h.held) = 0
+                       THEN strpos(lower(convert_from(h.held, 'LATIN1') COLLATE "C"), convert_from(convert_to(w, 'UTF8'), 'LATIN1'))
+                       ELSE strpos(lower(encode(h.held, 'escape') COLLATE "C"), encode(convert_to(w, 'UTF8'), 'escape')) END = 0))
         AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
                                AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
@@ -157,6 +169,12 @@ hit AS (
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
+        AND ($17::text IS NULL OR NOT EXISTS (
+            SELECT FROM (SELECT convert_to(concat_ws(chr(10), t.type, t.queue, t.tenant, t.key, t.code, t.error), 'UTF8') || decode('0a', 'hex')
+                                || coalesce(t.payload, '') AS held) h, unnest(string_to_array($17, ' ')) w
+            WHERE CASE WHEN position(decode('00', 'hex') IN h.held) = 0
+                       THEN strpos(lower(convert_from(h.held, 'LATIN1') COLLATE "C"), convert_from(convert_to(w, 'UTF8'), 'LATIN1'))
+                       ELSE strpos(lower(encode(h.held, 'escape') COLLATE "C"), encode(convert_to(w, 'UTF8'), 'escape')) END = 0))
         AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
                                AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
@@ -192,6 +210,12 @@ hit AS (
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
+        AND ($17::text IS NULL OR NOT EXISTS (
+            SELECT FROM (SELECT convert_to(concat_ws(chr(10), t.type, t.queue, t.tenant, t.key, t.code, t.error), 'UTF8') || decode('0a', 'hex')
+                                || coalesce(t.payload, '') AS held) h, unnest(string_to_array($17, ' ')) w
+            WHERE CASE WHEN position(decode('00', 'hex') IN h.held) = 0
+                       THEN strpos(lower(convert_from(h.held, 'LATIN1') COLLATE "C"), convert_from(convert_to(w, 'UTF8'), 'LATIN1'))
+                       ELSE strpos(lower(encode(h.held, 'escape') COLLATE "C"), encode(convert_to(w, 'UTF8'), 'escape')) END = 0))
         AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
                                AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
@@ -227,6 +251,12 @@ hit AS (
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
+        AND ($17::text IS NULL OR NOT EXISTS (
+            SELECT FROM (SELECT convert_to(concat_ws(chr(10), t.type, t.queue, t.tenant, t.key, t.code, t.error), 'UTF8') || decode('0a', 'hex')
+                                || coalesce(t.payload, '') AS held) h, unnest(string_to_array($17, ' ')) w
+            WHERE CASE WHEN position(decode('00', 'hex') IN h.held) = 0
+                       THEN strpos(lower(convert_from(h.held, 'LATIN1') COLLATE "C"), convert_from(convert_to(w, 'UTF8'), 'LATIN1'))
+                       ELSE strpos(lower(encode(h.held, 'escape') COLLATE "C"), encode(convert_to(w, 'UTF8'), 'escape')) END = 0))
         AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
                                AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
@@ -262,6 +292,12 @@ hit AS (
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
+        AND ($17::text IS NULL OR NOT EXISTS (
+            SELECT FROM (SELECT convert_to(concat_ws(chr(10), t.type, t.queue, t.tenant, t.key, t.code, t.error), 'UTF8') || decode('0a', 'hex')
+                                || coalesce(t.payload, '') AS held) h, unnest(string_to_array($17, ' ')) w
+            WHERE CASE WHEN position(decode('00', 'hex') IN h.held) = 0
+                       THEN strpos(lower(convert_from(h.held, 'LATIN1') COLLATE "C"), convert_from(convert_to(w, 'UTF8'), 'LATIN1'))
+                       ELSE strpos(lower(encode(h.held, 'escape') COLLATE "C"), encode(convert_to(w, 'UTF8'), 'escape')) END = 0))
         AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
                                AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0

@@ -110,6 +110,16 @@ SELECT block, names FROM pawl_seen WHERE level = ? AND block BETWEEN ? AND ? ORD
 -- name: list_body
 SELECT type_id, queue_id, coalesce(tenant_id, 0), created_us, key FROM pawl_body WHERE id = ?;
 
+-- name: search_body
+SELECT type_id, queue_id, coalesce(tenant_id, 0), key, payload FROM pawl_body WHERE id = ?;
+
+-- name: search_error
+SELECT code, error FROM (
+    SELECT 0 AS n, code, error FROM pawl_done WHERE id = ?
+    UNION ALL SELECT 0, code, error FROM pawl_failed WHERE id = ?
+    UNION ALL SELECT number, code, error FROM pawl_attempt
+        WHERE task_id = ? AND number = (SELECT max(number) FROM pawl_attempt WHERE task_id = ?)) ORDER BY n LIMIT 1;
+
 -- name: trail_audit
 SELECT at_us, from_state, to_state, fence, node, detail FROM pawl_audit WHERE task_id = ? ORDER BY number;
 

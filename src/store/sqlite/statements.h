@@ -52,7 +52,7 @@
     X(list_live_up) X(list_live_down) X(list_leased_up) X(list_leased_down) X(list_done_up) X(list_done_down) \
     X(list_failed_up) X(list_failed_down) X(list_key_up) X(list_key_down) X(list_live_one) X(list_leased_one) \
     X(list_done_one) X(list_failed_one) X(list_since) X(list_until) X(seen_up) X(seen_down) X(list_body) X(trail_audit) \
-    X(trail_audit_count) X(trail_logs) X(nodes_list) X(nodes_count) X(queues_list) X(queues_count) X(rollup_window) X(acts) \
+    X(search_body) X(search_error) X(trail_audit_count) X(trail_logs) X(nodes_list) X(nodes_count) X(queues_list) X(queues_count) X(rollup_window) X(acts) \
     /* sweep.sql */ \
     X(slots_list) X(slot_rows) X(slot_keep) X(slot_drop) X(failed_resolved_rows) X(failed_open_rows) X(failed_expiring) \
     X(failed_queue) X(forget_done) X(forget_failed) X(forget_body) X(forget_key) X(forget_attempts) X(forget_attempt_logs) \
