@@ -260,6 +260,7 @@ static void look_at_watch(runtime *rt)
     if (!changed) return;
     if (!CANARY(WAIT_UNWOKEN)) waits_wake(rt, NULL);
     feed_poke(rt, true);
+    feed_look(rt);
     loop_enter(rt, -1);
     core_wake(rt->core, runtime_now(rt));
     loop_leave(rt);

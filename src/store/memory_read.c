@@ -374,7 +374,8 @@ static void copy_node(copying *c, pawl_store *store, const mem_node *n, pawl_nod
                            .pid = n->pid,
                            .queues = text(c, n->queues),
                            .leases = n->leases,
-                           .born_us = n->born_us};
+                           .born_us = n->born_us,
+                           .draining = n->alive && n->draining};
     to->alive = n->alive && (n->handle || !mem_node_lapsed(n, boot_us));
     if (n->leases > 0) to->expires_us = mem_now(store) + n->expires_boot_us - boot_us;
 }
@@ -405,6 +406,7 @@ static pawl_status get_nodes(pawl_store *store, const mem *m, pawl_query *query,
 
 static const char *action_name(const mem_operator *o)
 {
+    if (o->action) return o->action;
     switch (o->kind) {
     case PAWL_OP_CANCEL: return "cancel";
     case PAWL_OP_RETRY: return "retry";
@@ -447,6 +449,7 @@ static pawl_status ask(pawl_store *store, mem *m, pawl_query *query, pawl_arena 
     case PAWL_QUERY_DUE:
     case PAWL_QUERY_SCHEDULE:
     case PAWL_QUERY_SCHEDULES: return mem_schedules_read(m, query, mem_now(store), arena);
+    case PAWL_QUERY_FEED: query->draining = mem_draining(m, query->id); return PAWL_OK;
     case PAWL_QUERY_SETTINGS: query->text = "store=memory durable=no"; return PAWL_OK;
     default: break;
     }

@@ -198,7 +198,12 @@ def store():
     checks.equal("by pages", page["acts"] + call("GET", f"/v1/acts?before={page['next']}").json["acts"], acts)
     call("GET", "/v1/acts?before=-1", wanted=422)
     call("GET", "/v1/nodes", wanted=200)
-    call("GET", "/v1/nodes?all=true", wanted=200)
+    node = call("GET", "/v1/nodes?all=true", wanted=200).json["nodes"][0]["id"]
+    for verb in ("drain", "undrain"):
+        call("POST", f"/v1/nodes/{node}/{verb}", wanted=200)
+        checks.equal(verb, [one["draining"] for one in call("GET", "/v1/nodes").json["nodes"] if one["id"] == node], [verb == "drain"])
+        refused("no such node", 404, "lives", "POST", f"/v1/nodes/999999/{verb}")
+        refused("no number", 404, "number", "POST", f"/v1/nodes/web/{verb}")
     call("GET", "/v1/stats?window=10m", wanted=200)
     call("GET", "/v1/stats?window=1s", wanted=422)
     call("GET", "/v1/stats?window=99999d", wanted=422)

@@ -359,6 +359,7 @@ export interface Queue {
   leased: number;
   failed: number;
   due: number;
+  throttled: number;
   oldest_due_at: Time | null;
 }
 
@@ -480,6 +481,7 @@ export interface Node {
   name: string | null;
   pid: number;
   alive: boolean;
+  draining: boolean;
   born_at: Time | null;
   expires_at: Time | null;
   leases: number;
@@ -770,6 +772,10 @@ export interface Routes {
   "POST /v1/schedules/{name}/run": { path: { name: string; }; query: {}; body: Run | undefined; answer: Receipt };
   /* Processes that run tasks. Scope: read. */
   "GET /v1/nodes": { path: {}; query: { all?: boolean; }; body: undefined; answer: Nodes };
+  /* Let a node start nothing more; what runs there comes to its end. Scope: operate. */
+  "POST /v1/nodes/{node}/drain": { path: { node: string; }; query: {}; body: undefined; answer: Done };
+  /* Let a node that was drained start tasks again. Scope: operate. */
+  "POST /v1/nodes/{node}/undrain": { path: { node: string; }; query: {}; body: undefined; answer: Done };
   /* Remote workers: what they are for, what they have. Scope: read. */
   "GET /v1/workers": { path: {}; query: {}; body: undefined; answer: Workers };
   /* Register a worker: it may claim tasks of its queues and types. Scope: work. */

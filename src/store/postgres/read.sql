@@ -28,13 +28,18 @@ FROM (SELECT 1) one LEFT JOIN @.pawl_audit a ON a.task_id = $1 LEFT JOIN @.pawl_
 -- name: nodes
 SELECT n.id::int8, n.name, n.pid, n.queues, n.types, n.born_us, coalesce(h.leases, 0), coalesce(h.expires_us, 0) - c.boot_us,
     @.pawl_visible(c.now_us, c.boot_us, n, h.expires_us, c.locks), c.now_us,
-    (SELECT t.told FROM @.pawl_told t WHERE t.node = n.id AND n.alive = 1)
+    (SELECT t.told FROM @.pawl_told t WHERE t.node = n.id AND n.alive = 1),
+    (n.alive = 1 AND EXISTS (SELECT FROM @.pawl_drain d WHERE d.node = n.id))::int4
 FROM (SELECT coalesce(($1::int8[])[1], @.pawl_now()) AS now_us, coalesce(($1::int8[])[2], @.pawl_now()) AS boot_us,
              @.pawl_locks() AS locks) c, @.pawl_node n LEFT JOIN @.pawl_heartbeat h ON h.node = n.id
 WHERE n.alive >= 0 ORDER BY n.id;
 
 -- name: throttled
 SELECT count(*) FROM (SELECT 1 FROM @.pawl_slotted LIMIT 100000) s;
+
+-- name: queues_throttled
+SELECT n.text, count(*) FROM (SELECT task_id FROM @.pawl_slotted LIMIT 20000) s JOIN @.pawl_live l ON l.id = s.task_id
+JOIN @.pawl_name n ON n.id = l.queue_id GROUP BY n.text;
 
 -- name: queues
 SELECT a.queue_id::int8, n.text, coalesce(bool_or(q.paused), false), coalesce(sum(c.waiting), 0)::int8, coalesce(sum(c.pending), 0)::int8,

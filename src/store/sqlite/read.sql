@@ -136,7 +136,8 @@ SELECT l.number, l.text FROM (
 CROSS JOIN pawl_runlog l ON l.id = a.log_id WHERE l.task_id = ?1 AND l.number = a.number ORDER BY l.number;
 
 -- name: nodes_list
-SELECT n.id, m.text, n.pid, n.queues, n.types, n.sidecar, n.born_us, n.alive, h.boot_id, h.expires_us, h.leases, t.told
+SELECT n.id, m.text, n.pid, n.queues, n.types, n.sidecar, n.born_us, n.alive, h.boot_id, h.expires_us, h.leases, t.told,
+       n.alive = 1 AND EXISTS (SELECT 1 FROM pawl_drain d WHERE d.node = n.id)
 FROM pawl_node n JOIN pawl_name m ON m.id = n.name_id LEFT JOIN pawl_heartbeat h ON h.node = n.id
 LEFT JOIN pawl_told t ON t.node = n.id AND n.alive = 1
 WHERE n.alive >= 0 ORDER BY n.id;
@@ -150,6 +151,9 @@ FROM pawl_queue q CROSS JOIN pawl_name m ON m.id = q.name_id ORDER BY m.text;
 
 -- name: queues_count
 SELECT count(*) FROM pawl_queue;
+
+-- name: queues_throttled
+SELECT l.queue_id, count(*) FROM (SELECT task_id FROM pawl_slotted LIMIT 20000) s JOIN pawl_live l ON l.id = s.task_id GROUP BY l.queue_id;
 
 -- name: rollup_window
 SELECT minute, outcome, count, wait, run FROM pawl_rollup WHERE minute BETWEEN ? AND ? ORDER BY minute;
