@@ -754,6 +754,10 @@ typedef struct pawl_filter {
     bool oldest_first;          /* default: newest first */
     int limit;                  /* 0 = 100, at most 1000 */
     const char *cursor;         /* from the page before */
+    /* Words, divided by spaces, that a task must have, each somewhere in its type, queue, tenant, key, payload, code or error; ASCII
+     * letters in either case. Or what its id begins with. Tasks whose id, key, type, queue or tenant the text is come first, then the rest. Looking
+     * into payloads takes time: a page comes after about 150 ms at most, with `next` and `looked_us` if there is more to look at. */
+    const char *search; /* at most 200 bytes; NULL = none */
 } pawl_filter;
 
 typedef struct pawl_page {
@@ -761,6 +765,8 @@ typedef struct pawl_page {
     const pawl_info *const *tasks;
     const char *next; /* NULL: that was all */
     bool partial;     /* the time for one look was used up: there may be more behind `next` though the page is short */
+    int64_t
+        looked_us; /* of a search that is not over: it has looked at what was created before then (newest first: since then); 0: none yet */
 } pawl_page;
 
 /* One page of tasks, by id. Reads what is committed; never blocks writers. */
@@ -844,6 +850,7 @@ typedef struct pawl_queue_info {
     int64_t waiting, pending, leased, failed; /* stored; failed: unresolved */
     int64_t due;                              /* pending and due now; counted up to 10,000 */
     int64_t oldest_due_us;                    /* run_at of the oldest due task; 0: none */
+    int64_t throttled;                        /* pending that have a rate slot to wait for; of all queues the first 20,000 are counted */
     int workers, running, ready;              /* of this engine; 0 if it does not serve the queue */
 } pawl_queue_info;
 
@@ -881,6 +888,7 @@ typedef struct pawl_node_info {
     int64_t born_us, expires_us; /* expires_us 0: holds no lease */
     int64_t leases;
     const char *queues; /* comma-separated */
+    bool draining;      /* it was asked to start nothing more: see pawl_drain_node */
 } pawl_node_info;
 
 typedef struct pawl_nodes {
@@ -890,6 +898,11 @@ typedef struct pawl_nodes {
 
 PAWL_API pawl_status pawl_get_nodes(pawl *p, pawl_nodes **out, pawl_error *err);
 PAWL_API void pawl_nodes_free(pawl_nodes *nodes);
+
+/* Asks a living node, of whatever process, to start nothing more, and to start again (on false); what runs there comes to its end. It hears of it
+ * within about a second, as far as it has a thread to hear (not in inline mode); a node that its own program drains stays so.
+ * NOT_FOUND: no node of this number lives. */
+PAWL_API pawl_status pawl_drain_node(pawl *p, int64_t node, bool on, const char *by, pawl_error *err);
 
 /* The operator log: what people did, newest first. Kept as long as audit trails. */
 typedef struct pawl_act {

@@ -895,7 +895,8 @@ typedef enum pawl_query_kind {
     PAWL_QUERY_BATCH,     /* id, or name if id is 0 -> batches[0], or PAWL_NOT_FOUND */
     PAWL_QUERY_BATCHES,   /* batch_filter -> batches, the greatest id first; `id` is the last one seen, 0: none */
     /* Only of stores that have feed: */
-    PAWL_QUERY_FEED, /* before, limit (0: none) -> feed (its answers) and the rows that end behind number `before` */
+    PAWL_QUERY_FEED, /* before, limit (0: none) -> feed (its answers) and the rows that end behind number `before`; draining. Stores that have
+                        drain, but no feed, answer draining alone */
     /* Only of stores that have set_gate and load: */
     PAWL_QUERY_GATE, /* -> gate */
     PAWL_QUERY_DUMP  /* dump -> its answers. Bounded by its limits, not in time */
@@ -904,7 +905,7 @@ typedef enum pawl_query_kind {
 typedef struct pawl_query {
     pawl_query_kind kind;
     pawl_id id;
-    const pawl_filter *filter; /* LIST: limit is set; cursor is what the store itself gave */
+    const pawl_filter *filter; /* LIST: limit is set; cursor is what the store itself gave. Of search: its words (src/store/search.h) */
     int64_t window_us;
     int64_t before; /* ACTS: `next` of the page before */
     int limit;
@@ -939,6 +940,7 @@ typedef struct pawl_query {
     pawl_batch_info *batches;
     int batches_count;
     bool batches_more;
+    int draining; /* FEED: node number `id` is to be drained, 1, or not, 0; -1: it is not known that this changed. id 0: nobody asks */
     pawl_feed feed;
     pawl_feed_row *feed_rows;
     int feed_rows_count;
@@ -1062,6 +1064,11 @@ typedef struct pawl_store_type {
 
     /* See pawl_feed. From any thread, at any time. NULL, together with the query FEED: nobody else can have this store open. */
     pawl_status (*feed)(pawl_store *store, pawl_feed *call, pawl_error *err);
+
+    /* Says of a living node that it is to be drained, or is not any more; for FEED and NODES, while it lives. With a row of the operator log
+     * ("drain", "undrain", the node's name) if `by` is not NULL. Whoever else has the store open hears of it as of any commit. NOT_FOUND: no
+     * such node lives. From any thread, at any time. May be NULL. */
+    pawl_status (*drain)(pawl_store *store, int64_t node, bool on, const char *by, pawl_error *err);
 } pawl_store_type;
 
 #ifdef __cplusplus

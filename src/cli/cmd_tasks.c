@@ -54,6 +54,8 @@ static struct {
 
 const opt list_opts[] = {
     FILTER_OPTIONS(o.filter),
+    OPTION(OPT_TEXT, "search", &o.filter.search, "TEXT",
+           "words in type, queue, tenant, key, payload or error; or an id's beginning"),
     OPTION(OPT_PAST, "since", &o.filter.since_us, "TIME", "created at or after: 2h (ago), or 2026-11-15T04:49:03Z"),
     OPTION(OPT_PAST, "until", &o.filter.until_us, "TIME", "created before"),
     OPTION(OPT_FLAG, "oldest-first", &o.filter.oldest_first, NULL, "oldest first"),

@@ -94,7 +94,7 @@ const command commands[] = {
      cmd_config_sample},
     {"openapi", NULL, "print the OpenAPI document of the HTTP API", "", NULL, NULL, 0, 0, false, cmd_openapi},
     {"stats", "Looking", "counts, rates and times", "[OPTIONS]", help_stats, stats_opts, 0, 0, false, cmd_stats},
-    {"nodes", "Looking", "processes that run tasks", "[OPTIONS]", help_nodes, nodes_opts, 0, 0, false, cmd_nodes},
+    {"nodes", "Looking", "processes that run tasks; drain one", "[drain NODE] [OPTIONS]", help_nodes, nodes_opts, 0, 2, false, cmd_nodes},
     {"log", "Looking", "what people did: the operator log", "[OPTIONS]", help_log, log_opts, 0, 0, false, cmd_log},
     {"events", "Looking", "what happens to tasks, as it happens", "[-f] [OPTIONS]", help_events, events_opts, 0, 0, false,
      cmd_events},

@@ -33,6 +33,7 @@ static void filter_path(remote *r, const pawl_filter *f)
     remote_parameter(&r->path, "queue", f->queue);
     remote_parameter(&r->path, "tenant", f->tenant);
     remote_parameter(&r->path, "key", f->key);
+    remote_parameter(&r->path, "q", f->search);
     if (f->since_us) rfc3339_format(f->since_us, text), remote_parameter(&r->path, "since", text);
     if (f->until_us) rfc3339_format(f->until_us, text), remote_parameter(&r->path, "until", text);
     remote_flag(&r->path, "oldest_first", f->oldest_first);

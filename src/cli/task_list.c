@@ -88,6 +88,7 @@ static int print_json(const cli *c, const pawl_page *page)
     jsonw_end_array(&a.w);
     json_text(&a.w, "next", page->next);
     json_truth(&a.w, "partial", page->partial);
+    json_instant(&a.w, "looked_to", page->looked_us);
     jsonw_end_object(&a.w);
     return cli_json_end(c, &a);
 }

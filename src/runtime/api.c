@@ -225,6 +225,13 @@ pawl_status pawl_pause(pawl *p, const char *queue, const char *by, pawl_error *e
     LEAVE(p);
 }
 
+pawl_status pawl_drain_node(pawl *p, int64_t node, bool on, const char *by, pawl_error *err)
+{
+    ENTER(p);
+    status = runtime_drain_node(rt, node, on, by, err);
+    LEAVE(p);
+}
+
 pawl_status pawl_resume(pawl *p, const char *queue, const char *by, pawl_error *err)
 {
     ENTER(p);

@@ -94,13 +94,21 @@ static bool read_fact(const pawl_allocator *a, json array, pawl_event *e)
 
 /* ---- telling ------------------------------------------------------------------------------------------------------------- */
 
+/* For how long somebody listens; and whether this node is to be drained. */
 static int64_t look(runtime *rt)
 {
-    pawl_query query = {.kind = PAWL_QUERY_FEED};
+    pawl_query query = {.kind = PAWL_QUERY_FEED, .draining = -1};
+    if (atomic_load(&rt->drainable)) query.id = look_numbers(rt).node;
     answer *a = look_answer(rt);
     pawl_status status = a ? store_read(rt->store, &query, a->arena, NULL) : PAWL_NO_MEMORY;
     look_drop(a);
+    if (!status && query.id && query.draining >= 0) runtime_drain_asked(rt, query.draining);
     return status ? 0 : query.feed.left_us;
+}
+
+void feed_look(runtime *rt)
+{
+    if (rt->store->type->drain && !rt->store->type->feed) look(rt);
 }
 
 /* What the subscription has, as text; how many they are. */
@@ -176,6 +184,18 @@ static void set_telling(news_feed *f, bool telling)
     pthread_mutex_unlock(&f->lock);
 }
 
+/* Somebody else has committed, and it is time to look. */
+static bool poked_again(news_feed *f)
+{
+    int64_t now = mono_us();
+    pthread_mutex_lock(&f->lock);
+    bool yes = f->poked && now - f->looked_us >= HEARD_US;
+    if (yes) f->poked = false;
+    if (yes) f->looked_us = now;
+    pthread_mutex_unlock(&f->lock);
+    return yes;
+}
+
 static void tell_while_heard(runtime *rt, int64_t left_us)
 {
     pawl_subscription *events = rt->feed.events;
@@ -184,7 +204,9 @@ static void tell_while_heard(runtime *rt, int64_t left_us)
     set_telling(&rt->feed, true);
     int64_t until = runtime_until(left_us);
     for (bool stop = stopping(&rt->feed); !stop && left_us > 0;) {
-        if (events_wait(events, until)) {
+        int64_t soon = runtime_until(HEARD_US);
+        if (poked_again(&rt->feed)) look(rt);
+        if (events_wait(events, until < soon ? until : soon)) {
             tell_all(rt, events, &left_us);
             until = runtime_until(left_us);
         } else if (mono_us() >= until) {

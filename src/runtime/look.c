@@ -104,8 +104,7 @@ pawl_status look_give(answer *a, const void *value, size_t size, void *out, pawl
 
 /* ---- tasks --------------------------------------------------------------------------------------------------------------- */
 
-/* What a store leaves out. */
-static void complete(pawl_info *info)
+void look_complete(pawl_info *info)
 {
     size_t n = sizeof SCHEDULE_CREATED_BY - 1;
     if (!info->content_type) info->content_type = "application/json";
@@ -118,7 +117,7 @@ pawl_status look_get(runtime *rt, pawl_id id, pawl_info **out, pawl_error *err)
     answer *a;
     pawl_status status = look_ask(rt, &query, &a, err);
     if (status) return status;
-    complete(query.info);
+    look_complete(query.info);
     return look_give(a, query.info, sizeof *query.info, out, err);
 }
 
@@ -129,11 +128,13 @@ pawl_status look_list(runtime *rt, const pawl_filter *filter, pawl_page **out, p
     if (status) return status;
     pawl_filter f = filter ? *filter : any;
     if (!f.limit) f.limit = LIST_LIMIT;
+    if (f.search && f.search[strspn(f.search, " ")]) return search_list(rt, &f, out, err);
+    f.search = NULL;
     pawl_query query = {.kind = PAWL_QUERY_LIST, .filter = &f, .deadline_us = LIST_US};
     answer *a;
     status = look_ask(rt, &query, &a, err);
     if (status) return status;
-    for (size_t i = 0; i < query.page->count; i++) complete((pawl_info *)query.page->tasks[i]);
+    for (size_t i = 0; i < query.page->count; i++) look_complete((pawl_info *)query.page->tasks[i]);
     return look_give(a, query.page, sizeof *query.page, out, err);
 }
 

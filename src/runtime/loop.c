@@ -263,6 +263,7 @@ static void look_at_watch(runtime *rt)
     loop_leave(rt);
     if (!CANARY(WAIT_UNWOKEN)) waits_wake(rt, NULL);
     feed_poke(rt, true);
+    feed_look(rt);
 }
 
 static int sleep_ms(const runtime *rt)

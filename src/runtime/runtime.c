@@ -290,6 +290,8 @@ static pawl_status start(runtime *rt, pawl_error *err)
     if (core_start(rt->core, runtime_now(rt)) || (rt->loop.threaded && !pool_start_all(rt)))
         return err_set(err, PAWL_NO_MEMORY, "could not start the engine: out of memory");
     atomic_store(&rt->frozen, true);
+    atomic_store(&rt->drainable, true);
+    rt->drained_for = false;
     set_phase(rt, PHASE_STARTED);
     return PAWL_OK;
 }
@@ -361,6 +363,30 @@ pawl_status runtime_drain(runtime *rt, int64_t timeout_us, pawl_error *err)
     if (told(rt, &rt->drained_seq, seen, rt->options.inline_mode ? 0 : timeout_us, false)) return PAWL_OK;
     if (atomic_load(&rt->closing)) return closing(err);
     return err_set(err, PAWL_TIMEOUT, "runs are still going on: they will end by themselves, nothing new starts meanwhile");
+}
+
+/* A node that its own program has drained or stopped stays so. */
+void runtime_drain_asked(runtime *rt, bool on)
+{
+    loop_enter(rt, -1);
+    bool turn = get_phase(rt) == PHASE_STARTED && rt->drained_for != on;
+    if (turn && on) core_drain(rt->core, runtime_now(rt));
+    if (turn && (on || core_start(rt->core, runtime_now(rt)) == PAWL_OK)) rt->drained_for = on;
+    loop_leave(rt);
+    if (turn)
+        log_line(&rt->log, PAWL_WARN,
+                 on ? "this node was asked to drain: nothing more starts here"
+                    : "this node starts tasks again, as it was asked to");
+}
+
+pawl_status runtime_drain_node(runtime *rt, int64_t node, bool on, const char *by, pawl_error *err)
+{
+    if (rt->options.read_only)
+        return err_set(err, PAWL_MISUSE, "%s was opened read_only: open it without to change anything", rt->url);
+    pawl_status status = valid_optional(by, "name of the person", err);
+    if (!status) status = store_drain(rt->store, node, on, by, err);
+    if (!status && atomic_load(&rt->drainable) && look_numbers(rt).node == node) runtime_drain_asked(rt, on);
+    return status;
 }
 
 static pawl_status not_stopped(runtime *rt, pawl_error *err)

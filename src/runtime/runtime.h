@@ -15,7 +15,7 @@
  *   dispatch.c  tickets that insert tasks; ops.c: all others
  *   validate.c  what callers pass in
  *   feed.c      what other nodes are told of events
- *   look.c      get, list, stats, nodes, health; why.c; wait.c; events.c
+ *   look.c      get, list, stats, nodes, health; why.c; wait.c; events.c; search.c: a list that looks for words
  *   inline.c    no threads: everything on the caller's
  *   gate.c      a store whose tasks move to another one; move.c, move_copy.c: moving them; record.c, export.c, import.c: as text
  *
@@ -445,6 +445,8 @@ answer *look_answer(runtime *rt);       /* an empty one; NULL: no memory */
 void look_drop(answer *a);              /* NULL is fine */
 pawl_status look_get(runtime *rt, pawl_id id, pawl_info **out, pawl_error *err);
 pawl_status look_list(runtime *rt, const pawl_filter *filter, pawl_page **out, pawl_error *err);
+void look_complete(pawl_info *info);                                                               /* what a store leaves out */
+pawl_status search_list(runtime *rt, const pawl_filter *filter, pawl_page **out, pawl_error *err); /* limit and search are set */
 pawl_status look_trail(runtime *rt, pawl_id id, pawl_trail **out, pawl_error *err);
 pawl_status look_stats(runtime *rt, int64_t window_us, pawl_stats **out, pawl_error *err);
 pawl_status look_nodes(runtime *rt, pawl_nodes **out, pawl_error *err);
@@ -508,6 +510,7 @@ typedef struct news_feed {
 } news_feed;
 
 bool feed_start(runtime *rt);             /* false: no thread */
+void feed_look(runtime *rt);              /* of stores that have no feed: now, on this thread */
 void feed_poke(runtime *rt, bool others); /* others committed, or this node did */
 void feed_stop(runtime *rt);              /* tells the rest */
 void feed_done(runtime *rt);
@@ -579,6 +582,8 @@ struct runtime {
     pthread_cond_t phase_cond;
     phase phase;
     int64_t drained_seq, stopped_seq; /* how often core said so */
+    atomic_bool drainable;            /* it was started: somebody may ask it to drain */
+    bool drained_for;                 /* somebody did; driver's */
     int stuck;
     atomic_bool closing;    /* calls from outside end */
     atomic_bool looked_out; /* a caller looks out for its answer */
@@ -589,6 +594,8 @@ pawl_status runtime_open(const pawl_options *options, runtime **out, pawl_error 
 char *runtime_public_url(pawl_arena *arena, const char *url); /* without the password; NULL: no memory */
 pawl_status runtime_start(runtime *rt, pawl_error *err);
 pawl_status runtime_drain(runtime *rt, int64_t timeout_us, pawl_error *err);
+void runtime_drain_asked(runtime *rt, bool on); /* by somebody, through the store */
+pawl_status runtime_drain_node(runtime *rt, int64_t node, bool on, const char *by, pawl_error *err);
 pawl_status runtime_stop(runtime *rt, pawl_error *err);
 pawl_status runtime_close(runtime *rt, pawl_error *err); /* TIMEOUT: it lives on in the background */
 void runtime_free(runtime *rt);

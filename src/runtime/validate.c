@@ -8,6 +8,7 @@
 #define LAST_INSTANT_US (INT64_C(253402300799) * PAWL_SECOND) /* the end of year 9999 */
 #define ATTEMPTS_MAX 1000000
 #define CURSOR_MAX 256
+#define SEARCH_MAX 200
 
 /* ---- names --------------------------------------------------------------------------------------------------------------- */
 
@@ -180,6 +181,8 @@ pawl_status valid_filter(const pawl_filter *f, pawl_error *err)
     if (!status) status = valid_optional(f->tenant, "tenant", err);
     if (!status) status = valid_optional(f->key, "key", err);
     if (status) return status;
+    if (f->search && (strlen(f->search) > SEARCH_MAX || !utf8_valid(f->search, strlen(f->search))))
+        return err_set(err, PAWL_INVALID, "the text to search for is not UTF-8 of at most %d bytes", SEARCH_MAX);
     if (f->limit < 0 || f->limit > 1000)
         return err_set(err, PAWL_INVALID, "the limit %d is not between 0 (100 tasks) and 1000", f->limit);
     if (f->since_us < 0 || f->until_us < 0 || (f->until_us && f->since_us > f->until_us))

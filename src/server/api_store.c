@@ -1,5 +1,6 @@
 /* /v1/queues, /v1/limits, /v1/nodes, /v1/stats: what concerns the whole store. */
 #include "base/error.h"
+#include "base/text.h"
 #include "server/parts.h"
 #include <string.h>
 
@@ -186,6 +187,20 @@ void route_node_list(call *c)
     pawl_nodes_free(nodes);
     reply_end(c, &a, 200);
 }
+
+static void switch_node(call *c, bool on, const char *done)
+{
+    pawl_error err;
+    int64_t node;
+    if (!call_query(c, no_fields, NULL)) return;
+    if (!int_parse(c->segment, 1, INT64_MAX, &node))
+        call_problem(c, 404, "not_found", "a node is named by its number: GET /v1/nodes tells it");
+    else if (pawl_drain_node(c->s->options.p, node, on, call_by(c), &err)) call_fail(c, &err);
+    else reply_done(c, done);
+}
+
+void route_node_drain(call *c) { switch_node(c, true, "draining"); }
+void route_node_undrain(call *c) { switch_node(c, false, "no longer draining"); }
 
 void route_act_list(call *c)
 {

@@ -16,6 +16,7 @@ const field list_query[] = {
     {"queue", FIELD_TEXT, FILTER(queue), 0, 0, "only tasks of this queue"},
     {"tenant", FIELD_TEXT, FILTER(tenant), 0, 0, "only tasks of this tenant"},
     {"key", FIELD_TEXT, FILTER(key), 0, 0, "only tasks with this key"},
+    {"q", FIELD_TEXT, FILTER(search), 0, 0, "words that type, queue, tenant, key, payload, code or error must hold, all of them; or how the id begins. A page takes 150 ms at most: while there is a `next`, there is more to look at, even behind an empty page"},
     {"since", FIELD_INSTANT, FILTER(since_us), 0, 0, "created then or later"},
     {"until", FIELD_INSTANT, FILTER(until_us), 0, 0, "created before then"},
     {"oldest_first", FIELD_BOOL, FILTER(oldest_first), 0, 0, "else newest first"},
@@ -119,6 +120,7 @@ static void list_tasks(call *c, bool dead)
     jsonw_end_array(&a.w);
     json_text(&a.w, "next", page->next);
     json_truth(&a.w, "partial", page->partial);
+    json_instant(&a.w, "looked_to", page->looked_us);
     jsonw_end_object(&a.w);
     pawl_page_free(page);
     reply_end(c, &a, 200);

@@ -62,6 +62,7 @@ void queue_json(json_writer *w, const pawl_queue_info *q)
     json_number(w, "leased", q->leased);
     json_number(w, "failed", q->failed);
     json_number(w, "due", q->due);
+    json_number(w, "throttled", q->throttled);
     json_instant(w, "oldest_due_at", q->oldest_due_us);
     jsonw_end_object(w);
 }
@@ -119,6 +120,7 @@ void node_json(json_writer *w, const pawl_node_info *n)
     json_text(w, "name", n->name);
     json_number(w, "pid", n->pid);
     json_truth(w, "alive", n->alive);
+    json_truth(w, "draining", n->draining);
     json_instant(w, "born_at", n->born_us);
     json_instant(w, "expires_at", n->expires_us);
     json_number(w, "leases", n->leases);

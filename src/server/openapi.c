@@ -32,12 +32,12 @@ static const struct {
     {"relative", "id:id batch:bool name:text?* type:text?* state:text waits:bool held:bool if_failed:text result_type:text? result:any* result_base64:text* "
                  "result_ref:text? error:text?"},
     {"relatives", "relatives:[relative] next:id?"},
-    {"page", "tasks:[task] next:text? partial:bool"},
+    {"page", "tasks:[task] next:text? partial:bool looked_to:time?"},
     {"item", "index:int id:id* outcome:text* status:text* detail:text*"},
     {"bulk", "results:[item] stored:int refused:int"},
     {"result", "id:id status:text detail:text* as:id* outcome:text*"},
     {"results", "results:[result]* count:int"},
-    {"queue", "name:text paused:bool served:bool waiting:int pending:int leased:int failed:int due:int oldest_due_at:time?"},
+    {"queue", "name:text paused:bool served:bool waiting:int pending:int leased:int failed:int due:int throttled:int oldest_due_at:time?"},
     {"queues", "queues:[queue]"},
     {"limit", "type:text key:text?* key_base64:text* own:bool paused:bool permits:int period_us:int burst:int start_empty:bool retries_free:bool discard:bool "
               "horizon_us:int left:int next_slot_at:time? waiting:int parked:int running:int parked_slot_at:time? node:text?"},
@@ -52,7 +52,7 @@ static const struct {
     {"schedules", "schedules:[schedule] next:text?"},
     {"put", "name:text outcome:text words:text next_at:time?"},
     {"times", "times:[time]"},
-    {"node", "id:int name:text? pid:int alive:bool born_at:time? expires_at:time? leases:int queues:text?"},
+    {"node", "id:int name:text? pid:int alive:bool draining:bool born_at:time? expires_at:time? leases:int queues:text?"},
     {"nodes", "nodes:[node]"},
     {"stats", "now:time? closed:text? waiting:int pending:int leased:int dead:int throttled:int window_us:int dispatched:int succeeded:int failed:int cancelled:int "
               "retried:int rescued:int wait_p50_us:int wait_p99_us:int run_p50_us:int run_p99_us:int step_us:int steps:[step]"},

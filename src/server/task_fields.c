@@ -40,6 +40,7 @@ const field filter_fields[] = {
     {"queue", FIELD_TEXT, FILTER(queue), 0, 0, "only tasks of this queue"},
     {"tenant", FIELD_TEXT, FILTER(tenant), 0, 0, "only tasks of this tenant"},
     {"key", FIELD_TEXT, FILTER(key), 0, 0, "only tasks with this key"},
+    {"q", FIELD_TEXT, FILTER(search), 0, 0, "words that it must hold, as in a list"},
     {"since", FIELD_INSTANT, FILTER(since_us), 0, 0, "created then or later"},
     {"until", FIELD_INSTANT, FILTER(until_us), 0, 0, "created before then"},
     {0},

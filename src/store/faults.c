@@ -214,6 +214,11 @@ static pawl_status faulty_feed(pawl_store *store, pawl_feed *call, pawl_error *e
     return store_feed(faulty_of(store)->inner, call, err);
 }
 
+static pawl_status faulty_drain(pawl_store *store, int64_t node, bool on, const char *by, pawl_error *err)
+{
+    return store_drain(faulty_of(store)->inner, node, on, by, err);
+}
+
 static const pawl_store_type callbacks = {
     .close = faulty_close,
     .register_node = faulty_register,
@@ -233,6 +238,7 @@ static const pawl_store_type callbacks = {
     .set_gate = faulty_set_gate,
     .load = faulty_load,
     .feed = faulty_feed,
+    .drain = faulty_drain,
 };
 
 pawl_status store_with_faults(pawl_store *inner, const pawl_allocator *a, fault_fn decide, void *ctx, pawl_store **out)

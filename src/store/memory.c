@@ -337,6 +337,42 @@ static pawl_status memory_leave(pawl_store *store, int64_t node, pawl_error *err
     return PAWL_OK;
 }
 
+bool mem_draining(const mem *m, int64_t node)
+{
+    const mem_node *n = mem_find_node(m, node);
+    return n && n->alive && n->draining;
+}
+
+static mem_operator *drain_entry(mem *m, const mem_node *n, bool on, const char *by, int64_t now_us)
+{
+    size_t by_size = strlen(by) + 1, name_size = n->name ? strlen(n->name) + 1 : 0;
+    mem_operator *o = alloc_new(&m->allocator, sizeof *o + by_size + name_size);
+    if (!o) return NULL;
+    o->at_us = now_us;
+    o->action = on ? "drain" : "undrain";
+    o->by = memcpy(o + 1, by, by_size);
+    o->what = name_size ? memcpy(o->by + by_size, n->name, name_size) : NULL;
+    return o;
+}
+
+static pawl_status memory_drain(pawl_store *store, int64_t node, bool on, const char *by, pawl_error *err)
+{
+    mem *m = mem_enter(store);
+    mem_node *n = mem_find_node(m, node);
+    bool lives = n && n->alive;
+    mem_operator *entry = lives && by ? drain_entry(m, n, on, by, mem_now(store)) : NULL;
+    bool good = lives && (entry || !by);
+    if (good) n->draining = on;
+    if (good && entry) {
+        entry->number = ++m->operators_count;
+        list_append(&m->operators, &entry->age);
+    }
+    if (good) mem_wake_others(handle_of(store));
+    mem_exit(m);
+    if (good) return PAWL_OK;
+    return lives ? mem_no_memory(err) : err_set(err, PAWL_NOT_FOUND, "no node %lld lives", (long long)node);
+}
+
 /* ---- numbers for ids --------------------------------------------------------------------------------------------- */
 
 static bool number_free(const mem *m, const mem_number *number, int64_t now_ms)
@@ -421,4 +457,5 @@ const pawl_store_type store_memory_type = {
     .read = memory_read,
     .watch_fd = memory_watch_fd,
     .watch_check = memory_watch_check,
+    .drain = memory_drain,
 };

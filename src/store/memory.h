@@ -81,6 +81,7 @@ typedef struct mem_queue {
     list link, kinds;
     int64_t waiting, pending, leased, failed; /* failed: unresolved */
     int64_t coming;                           /* while a group is judged: what it would add */
+    int64_t throttled;                        /* as mem_throttled counted last */
     bool paused;
     bool fair;     /* its tenants take turns: tasks that come have kinds of their tenant's own */
     list shares;   /* tenants seen since, or that have a weight */
@@ -119,7 +120,7 @@ typedef struct mem_node {
     list link, holding;        /* holding: linked while it has leases */
     struct mem_handle *handle; /* NULL: closed, so its process is as good as gone */
     int64_t id, pid, lease_us, born_us, died_us;
-    bool alive, swept;
+    bool alive, swept, draining;
     int64_t renewal, expires_boot_us; /* the heartbeat; 0: lapsed */
     pawl_bytes told;                  /* about itself; data NULL: nothing */
     list leased, asked;               /* its tasks; asked: whose cancel was asked */
@@ -290,7 +291,8 @@ typedef struct mem_operator { /* of the operator log */
     pawl_op_kind kind;
     pawl_id id;
     bool pause;
-    char *by, *what; /* in the same block */
+    const char *action; /* of no operation; NULL: by its kind */
+    char *by, *what;    /* in the same block */
 } mem_operator;
 
 typedef struct mem_minute {
@@ -393,6 +395,7 @@ static inline int64_t queue_depth(const mem_queue *q) { return q->waiting + q->p
 pawl_status mem_no_memory(pawl_error *err);
 void mem_wake_others(mem_handle *h);
 mem_node *mem_find_node(const mem *m, int64_t id);
+bool mem_draining(const mem *m, int64_t node);
 static inline void mem_node_named(mem_node *n) { n->names++; }
 void mem_node_unnamed(mem *m, mem_node *n);
 void mem_node_beat(mem_node *n, int64_t boot_us);
@@ -535,7 +538,7 @@ void mem_slot_set(mem_budget *g, mem_task *t, const budget_slot *slot); /* of a 
 void mem_slot_clear(mem_task *t);
 bool mem_slot_good(const mem_task *t);
 int64_t mem_slot_until(const mem *m, const mem_task *t);         /* 0: it has no slot */
-int64_t mem_throttled(const mem *m);                             /* tasks that have slots; counted up to 100,000 */
+int64_t mem_throttled(mem *m);                             /* tasks that have slots; counted up to 100,000 */
 bool mem_spent(const mem *m, const mem_task *t, int64_t now_us); /* a due task that would wait for its budget, and for long */
 void mem_slot_give_back(mem *m, mem_task *t, int64_t now_us);
 int mem_budget_sweep(mem *m, int most, int64_t now_us);

@@ -149,12 +149,18 @@ int64_t mem_slot_until(const mem *m, const mem_task *t)
     return l && !l->paused ? t->run_at_us + l->limit.r.late_us : 0;
 }
 
-int64_t mem_throttled(const mem *m)
+#define QUEUES_COUNTED 20000
+
+int64_t mem_throttled(mem *m)
 {
     int64_t count = 0;
+    list_each(link, &m->queue_list) container_of(link, mem_queue, link)->throttled = 0;
     list_each(link, &m->budget_list) {
         const mem_budget *g = container_of(link, mem_budget, scope.link);
-        list_each(task, &g->slotted) count++;
+        list_each(task, &g->slotted) {
+            if (++count > QUEUES_COUNTED) continue;
+            container_of(task, mem_task, slot)->kind->queue->throttled++;
+        }
         if (count >= 100000) break;
     }
     return count < 100000 ? count : 100000;

@@ -4,6 +4,7 @@
  * reached, so it needs nothing to stand still meanwhile. Its cursor is the text of that id.
  */
 #include "store/memory_family.h"
+#include "store/search.h"
 #include <stdlib.h>
 
 #define LOOK_MAX 1000
@@ -263,10 +264,27 @@ typedef struct listing {
     int count, limit;
     pawl_id at; /* the last task looked at */
     bool more, partial;
+    search search;
     copying copying;
 } listing;
 
-static bool matches(const listing *l, const mem_task *t)
+static bool holds_words(listing *l, const mem_task *t)
+{
+    search *s = &l->search;
+    const pawl_body *b = t->body;
+    const mem_ending *last = last_ending(t);
+    search_next(s);
+    search_look_text(s, t->kind->type);
+    search_look_text(s, t->kind->queue->name);
+    search_look_text(s, b->tenant);
+    search_look_text(s, b->key);
+    search_look(s, b->payload);
+    if (last) search_look_text(s, last->code);
+    if (last) search_look_text(s, last->error);
+    return search_found(s);
+}
+
+static bool matches(listing *l, const mem_task *t)
 {
     const pawl_filter *f = l->filter;
     if (l->state && t->state != l->state) return false;
@@ -277,7 +295,8 @@ static bool matches(const listing *l, const mem_task *t)
     if (f->key && (!t->body->key || strcmp(t->body->key, f->key) != 0)) return false;
     if (f->since_us && t->body->created_us < f->since_us) return false;
     if (f->until_us && t->body->created_us >= f->until_us) return false;
-    return l->state || !f->state || strcmp(mem_display(t, l->now_us, l->boot_us), f->state) == 0;
+    if (!l->state && f->state && strcmp(mem_display(t, l->now_us, l->boot_us), f->state) != 0) return false;
+    return !f->search || holds_words(l, t);
 }
 
 /* Looks at some tasks behind l->at. false: that was all, the page is full, time is up, or memory. */
@@ -311,6 +330,7 @@ static pawl_status begin_list(listing *l, pawl_error *err)
     if (f->cursor && !pawl_id_parse(f->cursor, &l->at))
         return err_set(err, PAWL_INVALID, "\"%s\" is not a cursor of this store: pass `next` of the page before", f->cursor);
     l->limit = f->limit > 0 ? f->limit : 100;
+    search_begin(&l->search, f->search);
     l->found = pawl_arena_alloc(l->copying.arena, (size_t)l->limit * sizeof *l->found);
     return l->found ? PAWL_OK : mem_no_memory(err);
 }
@@ -354,7 +374,8 @@ static void copy_node(copying *c, pawl_store *store, const mem_node *n, pawl_nod
                            .pid = n->pid,
                            .queues = text(c, n->queues),
                            .leases = n->leases,
-                           .born_us = n->born_us};
+                           .born_us = n->born_us,
+                           .draining = n->alive && n->draining};
     to->alive = n->alive && (n->handle || !mem_node_lapsed(n, boot_us));
     if (n->leases > 0) to->expires_us = mem_now(store) + n->expires_boot_us - boot_us;
 }
@@ -385,6 +406,7 @@ static pawl_status get_nodes(pawl_store *store, const mem *m, pawl_query *query,
 
 static const char *action_name(const mem_operator *o)
 {
+    if (o->action) return o->action;
     switch (o->kind) {
     case PAWL_OP_CANCEL: return "cancel";
     case PAWL_OP_RETRY: return "retry";
@@ -427,6 +449,7 @@ static pawl_status ask(pawl_store *store, mem *m, pawl_query *query, pawl_arena 
     case PAWL_QUERY_DUE:
     case PAWL_QUERY_SCHEDULE:
     case PAWL_QUERY_SCHEDULES: return mem_schedules_read(m, query, mem_now(store), arena);
+    case PAWL_QUERY_FEED: query->draining = mem_draining(m, query->id); return PAWL_OK;
     case PAWL_QUERY_SETTINGS: query->text = "store=memory durable=no"; return PAWL_OK;
     default: break;
     }

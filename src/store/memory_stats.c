@@ -154,6 +154,7 @@ static bool add_queue(const mem *m, const mem_queue *q, pawl_stats *s, pawl_queu
     info->pending = q->pending;
     info->leased = q->leased;
     info->failed = q->failed;
+    info->throttled = q->throttled;
     count_due(q, s->now_us, info);
     s->waiting += q->waiting;
     s->pending += q->pending;
@@ -172,13 +173,13 @@ pawl_status mem_stats(mem *m, int64_t window_us, int64_t now_us, int64_t boot_us
     s->window_us = window_us > 0 ? (window_us + PAWL_MINUTE - 1) / PAWL_MINUTE * PAWL_MINUTE : PAWL_HOUR;
     steps_begin(s, steps);
     s->queues = queues;
+    s->throttled = mem_throttled(m);
     list_each(link, &m->queue_list) {
         if (!add_queue(m, container_of(link, mem_queue, link), s, &queues[s->queues_count++], boot_us, arena))
             return PAWL_NO_MEMORY;
     }
     if (s->queues_count > 1) qsort(queues, s->queues_count, sizeof *queues, by_name);
     sum_window(m, s);
-    s->throttled = mem_throttled(m);
     *out = s;
     return PAWL_OK;
 }

@@ -143,6 +143,13 @@ pawl_status store_feed(pawl_store *store, pawl_feed *call, pawl_error *err)
     return store->type->feed(store, call, err);
 }
 
+pawl_status store_drain(pawl_store *store, int64_t node, bool on, const char *by, pawl_error *err)
+{
+    if (!store->type->drain)
+        return err_set(err, PAWL_UNSUPPORTED, "nodes cannot be drained through stores of the kind \"%s:\"", store->type->scheme);
+    return store->type->drain(store, node, on, by, err);
+}
+
 uint64_t pawl_id_sum(pawl_id id)
 {
     uint64_t bits = (uint64_t)id;
@@ -168,4 +175,5 @@ void store_wrap(pawl_store_type *type, const pawl_store_type *inner)
     if (!inner->set_gate) type->set_gate = NULL;
     if (!inner->load) type->load = NULL;
     if (!inner->feed) type->feed = NULL;
+    if (!inner->drain) type->drain = NULL;
 }

@@ -22,6 +22,7 @@ pawl_status store_backup(pawl_store *store, const char *path, pawl_backup_fn pro
 pawl_status store_set_gate(pawl_store *store, const pawl_gate *gate, pawl_error *err);
 pawl_status store_load(pawl_store *store, pawl_load *call, pawl_arena *arena, pawl_error *err);
 
+pawl_status store_drain(pawl_store *store, int64_t node, bool on, const char *by, pawl_error *err);
 pawl_status store_feed(pawl_store *store, pawl_feed *call, pawl_error *err);
 
 pawl_status store_check_url(const char *url, pawl_error *err); /* whether there is a store of that kind */

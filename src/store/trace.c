@@ -209,6 +209,14 @@ static pawl_status trace_feed(pawl_store *store, pawl_feed *call, pawl_error *er
     return tell(s, began_us, status, err, "tell %d facts", call->count);
 }
 
+static pawl_status trace_drain(pawl_store *store, int64_t node, bool on, const char *by, pawl_error *err)
+{
+    traced *s = traced_of(store);
+    int64_t began_us = monotonic_us();
+    pawl_status status = s->inner->type->drain(s->inner, node, on, by, err);
+    return tell(s, began_us, status, err, "%s node %lld", on ? "drain" : "undrain", (long long)node);
+}
+
 static const pawl_store_type callbacks = {
     .close = trace_close,
     .register_node = trace_register,
@@ -228,6 +236,7 @@ static const pawl_store_type callbacks = {
     .set_gate = trace_set_gate,
     .load = trace_load,
     .feed = trace_feed,
+    .drain = trace_drain,
 };
 
 pawl_status store_with_trace(pawl_store *inner, const pawl_allocator *a, pawl_log_fn log, void *ctx, pawl_store **out)

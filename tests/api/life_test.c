@@ -52,6 +52,38 @@ static void start_stop_start(void **state)
     await(w, id, PAWL_SUCCEEDED);
 }
 
+static int64_t own_node(world *w)
+{
+    pawl_nodes *nodes;
+    ok(pawl_get_nodes(w->p, &nodes, &w->err));
+    int64_t node = nodes->count ? nodes->nodes[nodes->count - 1].id : 0;
+    pawl_nodes_free(nodes);
+    return node;
+}
+
+static void drained_by_somebody(void **state)
+{
+    world *w = *state;
+    stage s = STAGE;
+    world_start(w, &(pawl_handler){.type = "t", .run = stubborn, .ctx = &s}, 1, (pawl_options){.workers = 1});
+    pawl_id running = send(w, (pawl_task){.type = "t"});
+    gate_pass(&s.entered);
+    int64_t node = own_node(w);
+    ok(pawl_drain_node(w->p, node, true, "ann", &w->err));
+    pawl_id waits = send(w, (pawl_task){.type = "t"});
+    gate_open(&s.leave);
+    await(w, running, PAWL_SUCCEEDED);
+    refused(pawl_wait(w->p, waits, 0, NULL, &w->err), PAWL_TIMEOUT, "pending");
+    ok(pawl_drain_node(w->p, node, true, NULL, &w->err));
+    ok(pawl_drain_node(w->p, node, false, "ann", &w->err));
+    await(w, waits, PAWL_SUCCEEDED);
+    refused(pawl_drain_node(w->p, node + 1000, true, NULL, &w->err), PAWL_NOT_FOUND, "lives");
+    ok(pawl_drain(w->p, 10 * PAWL_SECOND, &w->err)); /* its own program: nobody else ends that */
+    ok(pawl_drain_node(w->p, node, false, NULL, &w->err));
+    pawl_id later = send(w, (pawl_task){.type = "t"});
+    refused(pawl_wait(w->p, later, 0, NULL, &w->err), PAWL_TIMEOUT, "pending");
+}
+
 static void drain(void **state)
 {
     world *w = *state;
@@ -347,6 +379,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(start_stop_start),
         TEST(drain),
+        TEST(drained_by_somebody),
         TEST(interrupted_runs_cost_nothing),
         TEST(stop_with_stuck_handler),
         TEST(close_with_stuck_handler),

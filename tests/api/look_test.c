@@ -91,6 +91,67 @@ static void lists(void **state)
     assert_int_equal(seen, 25);
 }
 
+static pawl_id *found_by(world *w, pawl_filter filter, size_t *count)
+{
+    static pawl_id ids[64];
+    char cursor[64] = "";
+    *count = 0;
+    do {
+        pawl_page *page;
+        ok(pawl_list(w->p, &filter, &page, &w->err));
+        for (size_t i = 0; i < page->count && *count < 64; i++) ids[(*count)++] = page->tasks[i]->id;
+        snprintf(cursor, sizeof cursor, "%s", page->next ? page->next : "");
+        filter.cursor = cursor;
+        pawl_page_free(page);
+    } while (cursor[0]);
+    return ids;
+}
+
+static void assert_found(world *w, pawl_filter filter, const pawl_id *ids, size_t count)
+{
+    size_t n;
+    for (filter.limit = 1; filter.limit < 8; filter.limit += 3) { /* whatever the pages are */
+        const pawl_id *got = found_by(w, filter, &n);
+        if (n != count) fail_msg("\"%s\": %zu instead of %zu", filter.search, n, count);
+        for (size_t i = 0; i < n; i++) assert_int_equal(got[i], ids[i]);
+    }
+}
+
+static void searches(void **state)
+{
+    world *w = *state;
+    w->p = world_open(w, (pawl_options){0});
+    pawl_id in_payload = send(w, (pawl_task){.type = "t", .payload = pawl_str("{\"order\":\"red\"}")});
+    pawl_id as_key = send(w, (pawl_task){.type = "t", .key = "red", .payload = pawl_str("\"red\"")});
+    pawl_id in_type = send(w, (pawl_task){.type = "red.paint"});
+    pawl_id as_type = send(w, (pawl_task){.type = "red", .queue = "red"});
+    pawl_id as_queue = send(w, (pawl_task){.type = "u", .queue = "red"});
+    pawl_id as_tenant = send(w, (pawl_task){.type = "u", .tenant = "red"});
+    pawl_id ids[] = {as_key, as_type, as_queue, as_tenant, in_type, in_payload};
+    assert_found(w, (pawl_filter){.search = "red"}, ids, 6);
+    pawl_id up[] = {as_key, as_type, as_queue, as_tenant, in_payload, in_type};
+    assert_found(w, (pawl_filter){.search = "red", .oldest_first = true}, up, 6);
+    assert_found(w, (pawl_filter){.search = "Red"}, (pawl_id[]){as_tenant, as_queue, as_type, in_type, as_key, in_payload}, 6);
+    assert_found(w, (pawl_filter){.search = "order red"}, &in_payload, 1);
+    assert_found(w, (pawl_filter){.search = "red", .type = "u"}, (pawl_id[]){as_queue, as_tenant}, 2);
+    assert_found(w, (pawl_filter){.search = "blue"}, NULL, 0);
+    assert_found(w, (pawl_filter){.search = "  "}, (pawl_id[]){as_tenant, as_queue, as_type, in_type, as_key, in_payload}, 6);
+    char id[PAWL_ID_TEXT];
+    pawl_id_format(as_queue, id);
+    assert_found(w, (pawl_filter){.search = id}, &as_queue, 1);
+    id[5] = '\0'; /* all of them were made within seconds */
+    pawl_id all[] = {as_tenant, as_queue, as_type, in_type, as_key, in_payload};
+    assert_found(w, (pawl_filter){.search = id}, all, 6);
+    assert_found(w, (pawl_filter){.search = id, .oldest_first = true, .queue = "red"}, (pawl_id[]){as_type, as_queue}, 2);
+    pawl_page *page;
+    refused(pawl_list(w->p, &(pawl_filter){.search = "\xff"}, &page, &w->err), PAWL_INVALID, "UTF-8");
+    refused(pawl_list(w->p, &(pawl_filter){.search = "red", .cursor = "z"}, &page, &w->err), PAWL_INVALID, "cursor");
+    refused(pawl_list(w->p, &(pawl_filter){.search = "red", .cursor = "kx"}, &page, &w->err), PAWL_INVALID, "cursor");
+    int64_t count = 0;
+    ok(pawl_cancel_where(w->p, &(pawl_filter){.search = "red", .type = "u"}, NULL, &count, &w->err));
+    assert_int_equal(count, 2);
+}
+
 static void answers_outlive_the_engine(void **state)
 {
     world *w = *state;
@@ -430,6 +491,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         TEST(lists),
+        TEST(searches),
         TEST(answers_outlive_the_engine),
         TEST(trail),
         TEST(stats_nodes_health),

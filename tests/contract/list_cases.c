@@ -171,6 +171,53 @@ static void lists_leave_the_payload_out(world *w)
     assert_string_equal(info->display, "pending");
 }
 
+static void only(world *w, const char *words, pawl_id id)
+{
+    pawl_page *page = list_page(w, (pawl_filter){.search = words});
+    if (page->count != (id != 0)) fail_msg("\"%s\": %zu tasks", words, page->count);
+    assert_true(!id || page->tasks[0]->id == id);
+    assert_null(page->next);
+}
+
+static void by_words(world *w)
+{
+    int64_t n = join(w, w->a);
+    pawl_id one = insert(w, w->a, n, (spec){.type = "mail.send", .payload = "{\"to\":\"Ann Smith\"}", .key = "order-17"});
+    pawl_id two = leased(w, w->a, n, (spec){.queue = "Slow", .tenant = "acme", .payload = "\"caf\xc3\xa9 50% _x\\\\\""});
+    pawl_id end = leased(w, w->a, n, (spec){.payload = "\"\xe3\x84\x93\""});
+    pawl_op *finish = op_finish(w, end, 1, PAWL_FAILED);
+    finish->u.finish.run.error = "Connection refused";
+    apply(w, w->a, n, finish);
+    pawl_id again = leased(w, w->a, n, (spec){.payload = "4"});
+    pawl_op *release = op_release(w, again, 1, PAWL_HOUR, PAWL_ATTEMPT_RETRY);
+    release->u.release.run.error = "no route to host";
+    apply(w, w->a, n, release);
+    only(w, "MAIL.s", one);
+    only(w, "ann smith", one);
+    only(w, "  smith   order-1 ", one);
+    only(w, "smith acme", 0);
+    only(w, "slow", two);
+    only(w, "ACME", two);
+    only(w, "caf\xc3\xa9", two);
+    only(w, "\xc3\x84", 0); /* which begins as the last letter of task `end`, if all bytes were letters */
+    only(w, "caf\xc3\x89", 0);
+    only(w, "50% _x\\", two);
+    only(w, "50%x", 0);
+    only(w, "refused", end);
+    only(w, "route", again);
+    only(w, "' OR 1", 0);
+    assert_int_equal(count_tasks(w, (pawl_filter){.search = "o"}), 4);
+    assert_int_equal(count_tasks(w, (pawl_filter){.search = "o", .state = "failed"}), 1);
+    assert_int_equal(count_tasks(w, (pawl_filter){.search = "o", .key = "order-17"}), 1);
+    pawl_filter filter = {.search = "o", .limit = 1, .oldest_first = true};
+    pawl_id ids[] = {one, two, end, again};
+    for (int i = 0; i < 4; i++) {
+        pawl_page *page = list_page(w, filter);
+        assert_true(page->count == 1 && page->tasks[0]->id == ids[i] && !page->next == (i == 3));
+        filter.cursor = page->next;
+    }
+}
+
 static void bad_filters(world *w)
 {
     pawl_filter filter = {.limit = 10, .cursor = "not a cursor"};
@@ -194,6 +241,7 @@ CASES(list_cases){
     {"list: page by page, each task once", page_by_page},
     {"list: a cursor survives changes", a_cursor_survives_changes},
     {"list: leaves the payload out", lists_leave_the_payload_out},
+    {"list: by words that they hold", by_words},
     {"list: bad filters are refused", bad_filters},
     {"list: an empty store", an_empty_store},
     {NULL, NULL},

@@ -73,6 +73,47 @@ static void leases_are_counted(world *w)
     assert_true(node_of(w, n)->expires_us == w->clock.now_us + LEASE);
 }
 
+/* As a node asks for itself, through the handle it has. */
+static int draining_of(world *w, pawl_store *store, int64_t node)
+{
+    pawl_query query = {.kind = PAWL_QUERY_FEED, .id = node, .draining = -1};
+    assert_int_equal(store_read(store, &query, w->arena, &w->err), PAWL_OK);
+    return query.draining;
+}
+
+static void is_drained_and_goes_on(world *w)
+{
+    int64_t n = join_as(w, w->a, "one", "q", "*", LEASE), other = join(w, w->a);
+    assert_false(node_of(w, n)->draining);
+    assert_int_equal(store_drain(w->b, n, true, "ann", &w->err), PAWL_OK);
+    assert_true(node_of(w, n)->draining && !node_of(w, other)->draining);
+    assert_int_equal(draining_of(w, w->b, n), 1);
+    assert_int_equal(draining_of(w, w->b, other) == 1, 0);
+    assert_int_equal(store_drain(w->b, n, true, NULL, &w->err), PAWL_OK);
+    assert_true(node_of(w, n)->draining);
+    assert_int_equal(store_drain(w->b, n, false, "bob", &w->err), PAWL_OK);
+    assert_false(node_of(w, n)->draining);
+    assert_int_equal(draining_of(w, w->b, n), 0);
+    pawl_acts *acts = acts_of(w, 0, 10);
+    assert_int_equal(acts->count, 2);
+    assert_string_equal(acts->acts[0].action, "undrain");
+    assert_string_equal(acts->acts[0].who, "bob");
+    assert_string_equal(acts->acts[1].action, "drain");
+    assert_string_equal(acts->acts[1].detail, "one");
+}
+
+static void only_the_living_are_drained(world *w)
+{
+    int64_t n = join(w, w->a);
+    assert_int_equal(store_drain(w->a, n + 100, true, "ann", &w->err), PAWL_NOT_FOUND);
+    assert_int_equal(store_drain(w->a, n, true, NULL, &w->err), PAWL_OK);
+    leave(w, w->a, n);
+    assert_int_equal(store_drain(w->a, n, false, "ann", &w->err), PAWL_NOT_FOUND);
+    const pawl_node_info *left = node_of(w, n);
+    assert_true(!left || !left->draining);
+    assert_int_equal(acts_of(w, 0, 10)->count, 0);
+}
+
 CASES(node_cases){
     {"node: shown as registered", shown_as_registered},
     {"node: every start is a new one", every_start_is_a_new_node},
@@ -80,5 +121,7 @@ CASES(node_cases){
     {"node: cannot leave its leases", cannot_leave_its_leases},
     {"node: alive while its handle is open", alive_while_its_handle_is_open},
     {"node: leases are counted, renewals shown", leases_are_counted},
+    {"node: is drained, and goes on", is_drained_and_goes_on},
+    {"node: only the living are drained", only_the_living_are_drained},
     {NULL, NULL},
 };

@@ -645,7 +645,19 @@ static void they_outlive_the_handle(world *w)
     assert_int_equal(run_at(w, due(w, "k")), now_us + 2 * S);
 }
 
+static void queues_say_how_many_wait(world *w)
+{
+    limit(w, "t", per_second(1));
+    for (int i = 0; i < 3; i++) due(w, "k");
+    dispatch(w, (spec){.rate_key = "k", .queue = "p"});
+    insert(w, w->a, 0, (spec){.queue = "p", .type = "u"});
+    assert_int_equal(queue_of(w, "q")->throttled, 2);
+    assert_int_equal(queue_of(w, "p")->throttled, 1);
+    assert_int_equal(stats_of(w, 0)->throttled, 3);
+}
+
 CASES(rate_cases){
+    {"rate: queues say how many wait", queues_say_how_many_wait},
     {"rate: without a limit nothing changes", without_a_limit_nothing_changes},
     {"rate: a burst, then the pace", a_burst_then_the_pace},
     {"rate: stored for others it takes nothing", stored_for_others_it_takes_nothing},

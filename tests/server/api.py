@@ -137,6 +137,10 @@ def lists():
         cursor = page["next"]
     checks.equal("pages lose nothing and tell nothing twice", seen, ids)
     checks.equal("filters", call("GET", "/v1/tasks?queue=pages&state=cancelled").json["tasks"], [])
+    needle = call("POST", "/v1/tasks", {"type": "hay", "payload": {"note": "a Needle"}, "queue": "pages"}, 201).json["id"]
+    for words in ("needle", "hay%20needle", needle, needle[:9]):
+        checks.equal(f"search {words}", [task["id"] for task in call("GET", f"/v1/tasks?q={words}&queue=pages").json["tasks"]][:1], [needle])
+    checks.equal("all that a search finds", call("POST", "/v1/tasks/cancel", {"filter": {"q": "needle"}}, 200).json, {"count": 1})
     for query in ("limit=0", "limit=1001", "limit=ten", "nonsense=1", "state=odd", "since=yesterday", "cursor=%C3%A4", "oldest_first=maybe", "type="):
         call("GET", f"/v1/tasks?{query}", wanted=422)
 
@@ -198,7 +202,12 @@ def store():
     checks.equal("by pages", page["acts"] + call("GET", f"/v1/acts?before={page['next']}").json["acts"], acts)
     call("GET", "/v1/acts?before=-1", wanted=422)
     call("GET", "/v1/nodes", wanted=200)
-    call("GET", "/v1/nodes?all=true", wanted=200)
+    node = call("GET", "/v1/nodes?all=true", wanted=200).json["nodes"][0]["id"]
+    for verb in ("drain", "undrain"):
+        call("POST", f"/v1/nodes/{node}/{verb}", wanted=200)
+        checks.equal(verb, [one["draining"] for one in call("GET", "/v1/nodes").json["nodes"] if one["id"] == node], [verb == "drain"])
+        refused("no such node", 404, "lives", "POST", f"/v1/nodes/999999/{verb}")
+        refused("no number", 404, "number", "POST", f"/v1/nodes/web/{verb}")
     call("GET", "/v1/stats?window=10m", wanted=200)
     call("GET", "/v1/stats?window=1s", wanted=422)
     call("GET", "/v1/stats?window=99999d", wanted=422)

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // Every action: done in the browser, looked up in the store by the command line.
 import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { equal, main, open, silent, that, until } from "./lib.mjs";
 
 let server, page;
@@ -94,6 +95,28 @@ async function bulk() {
     await page.getByText("Nothing has failed for good").waitFor();
 }
 
+async function search() {
+    const needle = await made({ type: "hay", queue: "stack", payload: { note: "a Needle" }, delay: "1h" });
+    await server.api("POST", "v1/tasks/bulk", Array.from({ length: 60 }, (_, n) => ({ type: "hay", queue: "stack", payload: { n }, delay: "1h" })));
+    await go("#/tasks", "hay");
+    await page.keyboard.press("/");
+    await page.keyboard.type("needle queue:stack\n");
+    await page.getByText("1 found: that is all").waitFor();
+    equal("what has the word", await page.locator("tbody tr").count(), 1);
+    await page.getByRole("button", { name: "Cancel all…" }).click();
+    await page.getByTestId("bulk-count").filter({ hasText: "1 task" }).waitFor();
+    await ok();
+    await page.getByTestId("bulk-result").filter({ hasText: "1 cancelled, of 1" }).waitFor();
+    await page.keyboard.press("Escape");
+    equal("and nothing else", [shown(needle).state, server.json("tasks", "list", "--search", "hay", "--state", "scheduled", "--limit", "500").tasks.length], ["cancelled", 60]);
+    await go("#/tasks?q=hay&state=scheduled", "50 found so far");
+    await page.getByRole("button", { name: "Look further" }).click();
+    await page.getByText("10 found: that is all").waitFor();
+    await page.goBack();
+    await page.getByText("50 found so far").waitFor();
+    await go(`#/tasks?q=${needle.slice(0, 9)}`, needle);
+}
+
 async function logs() {
     const failed = server.json("tasks", "list", "--type", "bad", "--state", "failed").tasks[0].id;
     await go(`#/tasks/${failed}`, "broken pipe");
@@ -148,6 +171,68 @@ async function limits() {
     await until("gone", () => !limit("acme")?.own);
 }
 
+// A worker of its own process, drained by the page.
+async function nodes() {
+    const worker = server.worker("drains", ["true"], "--name", "worker-7");
+    const node = () => server.json("nodes").nodes.find((one) => one.name === "worker-7");
+    await until("a node", () => node());
+    const first = await made({ type: "calm", queue: "drains" });
+    await until("it runs what comes", () => shown(first).state === "succeeded");
+    await go("#/nodes", "worker-7");
+    await row("worker-7").getByRole("button", { name: "Drain" }).click();
+    await page.getByRole("dialog").getByText("It serves drains").waitFor();
+    await ok();
+    await row("worker-7").locator("[data-state=draining]").waitFor();
+    that("draining in the store", node().draining);
+    await until("the worker has heard", () => worker.said().includes("asked to drain"));
+    const second = await made({ type: "calm", queue: "drains" });
+    await made({ type: "calm", queue: "elsewhere" }); // time passes: others commit, and are heard
+    equal("nothing starts", shown(second).state, "pending");
+    await row("worker-7").getByRole("button", { name: "Undo" }).click();
+    await until("it starts again", () => shown(second).state === "succeeded");
+    that("no longer draining", !node().draining);
+    await worker.end();
+}
+
+async function hooks() {
+    const got = [];
+    const receiver = createServer((request, answer) => {
+        got.push(request.url);
+        request.resume();
+        answer.writeHead(request.url === "/bad" ? 410 : 200).end();
+    });
+    await new Promise((done) => receiver.listen(0, "127.0.0.1", done));
+    const url = `http://127.0.0.1:${receiver.address().port}`;
+    const hook = async (name) => (await server.api("GET", "v1/hooks")).hooks.find((one) => one.name === name);
+    await go("#/hooks", "No hook yet");
+    await page.keyboard.press("n");
+    await page.getByLabel("Name", { exact: true }).fill("billing");
+    await page.getByLabel("Where to").fill(url + "/good");
+    await ok();
+    that("its secret is shown once", (await page.getByTestId("secret").textContent()).startsWith("whsec_"));
+    await page.getByRole("button", { name: "Done" }).click();
+    equal("it is there", [(await hook("billing")).url, (await hook("billing")).events.length], [url + "/good", 3]);
+    await row("billing").getByRole("button", { name: "Test" }).click();
+    await until("the test came", () => got.includes("/good"));
+    await row("billing").getByRole("button", { name: "Edit" }).click();
+    await page.getByLabel("Where to").fill(url + "/bad");
+    await ok();
+    await until("changed", async () => (await hook("billing")).url === url + "/bad");
+    await row("billing").getByRole("button", { name: "Test" }).click();
+    await until("refused", () => got.includes("/bad"));
+    await row("billing").getByText("410").first().waitFor();
+    await row("billing").getByRole("button", { name: "Enable" }).click();
+    await until("enabled", async () => !(await hook("billing")).disabled);
+    await row("billing").getByRole("button", { name: "Disable" }).click();
+    await ok();
+    await until("disabled", async () => (await hook("billing")).disabled);
+    await row("billing").getByRole("button", { name: "Remove" }).click();
+    await ok();
+    await page.getByText("No hook yet").waitFor();
+    equal("gone", await hook("billing"), undefined);
+    receiver.close();
+}
+
 async function schedules() {
     const schedule = () => server.json("schedules", "show", "tidy-up");
     await go("#/schedules", "No schedule yet");
@@ -199,14 +284,14 @@ async function batches() {
 async function log() {
     await go("#/log", "local");
     const kinds = new Set(server.json("log").acts.map((act) => act.action));
-    for (const kind of ["cancel", "pause", "resume", "limit", "put schedule"]) that(`the operator log has ${kind}`, kinds.has(kind), [...kinds].join());
+    for (const kind of ["cancel", "pause", "resume", "limit", "put schedule", "drain", "undrain"]) that(`the operator log has ${kind}`, kinds.has(kind), [...kinds].join());
     await page.locator("tbody code").filter({ hasText: /^pause$/ }).first().waitFor();
 }
 
 await main(async (make) => {
-    server = await make();
+    server = await make({ options: ["--hooks", "hooks.json", "--hook-networks", "127.0.0.0/8"] });
     page = await open(server);
-    for (const part of [newTask, bulk, logs, queues, limits, schedules, batches, log]) {
+    for (const part of [newTask, bulk, search, logs, queues, limits, nodes, hooks, schedules, batches, log]) {
         await part();
         silent(page, part.name);
     }

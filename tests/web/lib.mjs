@@ -72,6 +72,15 @@ export class Server {
         );
     }
 
+    // A worker that stays: what it has said so far, and its end.
+    worker(queue, command, ...options) {
+        const child = spawn(PAWL, ["work", "--store", this.store, "--queue", queue, ...options, "--", ...command], { cwd: this.folder, env: environment, stdio: ["ignore", "ignore", "pipe"] });
+        let text = "";
+        child.stderr.on("data", (data) => (text += data));
+        const ended = new Promise((done) => child.once("exit", done));
+        return { said: () => text, end: () => (child.kill("SIGTERM"), ended) };
+    }
+
     token(name, ...options) {
         return execFileSync(PAWL, ["tokens", "add", name, "--tokens", join(this.folder, "tokens"), ...options], { cwd: this.folder, env: environment, encoding: "utf8" }).trim();
     }

@@ -12,7 +12,7 @@ const PAGES = (ids) => [
     ["#/overview?window=24h", "Waiting to run"],
     ["#/tasks", "report.build"],
     ["#/tasks?state=failed&order=oldest", "webhook.call"],
-    ["#/tasks?q=mailbox", "found in the newest"],
+    ["#/tasks?q=mailbox", "found: that is all"],
     [`#/tasks/${ids.failed}`, "What happened"],
     [`#/tasks/${ids.succeeded}`, "accepted"],
     [`#/tasks/${ids.retrying}`, "busy"],

@@ -39,6 +39,7 @@ export interface Filter {
   queue?: string; /* only tasks of this queue */
   tenant?: string; /* only tasks of this tenant */
   key?: string; /* only tasks with this key */
+  q?: string; /* words that it must hold, as in a list */
   since?: Time; /* created then or later */
   until?: Time; /* created before then */
 }
@@ -321,6 +322,7 @@ export interface Page {
   tasks: Task[];
   next: string | null;
   partial: boolean;
+  looked_to: Time | null;
 }
 
 export interface Item {
@@ -359,6 +361,7 @@ export interface Queue {
   leased: number;
   failed: number;
   due: number;
+  throttled: number;
   oldest_due_at: Time | null;
 }
 
@@ -480,6 +483,7 @@ export interface Node {
   name: string | null;
   pid: number;
   alive: boolean;
+  draining: boolean;
   born_at: Time | null;
   expires_at: Time | null;
   leases: number;
@@ -700,7 +704,7 @@ export interface Routes {
   /* Hand over a task: the answer comes when it is committed. Scope: enqueue. */
   "POST /v1/tasks": { path: {}; query: {}; body: NewTask; answer: Receipt };
   /* Tasks that match, newest first, page by page. Scope: read. */
-  "GET /v1/tasks": { path: {}; query: { state?: string; type?: string; queue?: string; tenant?: string; key?: string; since?: Time; until?: Time; oldest_first?: boolean; limit?: number; cursor?: string; }; body: undefined; answer: Page };
+  "GET /v1/tasks": { path: {}; query: { state?: string; type?: string; queue?: string; tenant?: string; key?: string; q?: string; since?: Time; until?: Time; oldest_first?: boolean; limit?: number; cursor?: string; }; body: undefined; answer: Page };
   /* Hand over many tasks: a JSON array in one commit, or NDJSON as a stream. Scope: enqueue. */
   "POST /v1/tasks/bulk": { path: {}; query: {}; body: NewTask[] | string; answer: Bulk };
   /* Cancel tasks by their ids, or all that match a filter. Scope: operate. */
@@ -728,7 +732,7 @@ export interface Routes {
   /* Close a batch and cancel all of it that has not ended. Scope: operate. */
   "POST /v1/batches/{batch}/cancel": { path: { batch: string; }; query: {}; body: undefined; answer: Done };
   /* Failed tasks that nobody has dealt with. Scope: read. */
-  "GET /v1/dead": { path: {}; query: { state?: string; type?: string; queue?: string; tenant?: string; key?: string; since?: Time; until?: Time; oldest_first?: boolean; limit?: number; cursor?: string; }; body: undefined; answer: Page };
+  "GET /v1/dead": { path: {}; query: { state?: string; type?: string; queue?: string; tenant?: string; key?: string; q?: string; since?: Time; until?: Time; oldest_first?: boolean; limit?: number; cursor?: string; }; body: undefined; answer: Page };
   /* Run dead letters again. Scope: operate. */
   "POST /v1/dead/retry": { path: {}; query: {}; body: Action; answer: Results };
   /* Acknowledge dead letters, with a note. Scope: operate. */
@@ -773,6 +777,10 @@ export interface Routes {
   "POST /v1/schedules/{name}/run": { path: { name: string; }; query: {}; body: Run | undefined; answer: Receipt };
   /* Processes that run tasks. Scope: read. */
   "GET /v1/nodes": { path: {}; query: { all?: boolean; }; body: undefined; answer: Nodes };
+  /* Let a node start nothing more; what runs there comes to its end. Scope: operate. */
+  "POST /v1/nodes/{node}/drain": { path: { node: string; }; query: {}; body: undefined; answer: Done };
+  /* Let a node that was drained start tasks again. Scope: operate. */
+  "POST /v1/nodes/{node}/undrain": { path: { node: string; }; query: {}; body: undefined; answer: Done };
   /* Remote workers: what they are for, what they have. Scope: read. */
   "GET /v1/workers": { path: {}; query: {}; body: undefined; answer: Workers };
   /* Register a worker: it may claim tasks of its queues and types. Scope: work. */

@@ -4,7 +4,7 @@ import { can, logout, Problem, session, whoAmI, wholeStore } from "./client";
 import { liveState, togglePause } from "./live";
 import { Login } from "./login";
 import { keys, showKeys } from "./keys";
-import { NAV, pageOf } from "./pages";
+import { nav, pageOf } from "./pages";
 import { go, link, place } from "./router";
 import { setTheme, theme } from "./theme";
 import { Button, Trouble } from "./ui/basic";
@@ -79,7 +79,7 @@ function Nav({ onGo }: { onGo: () => void }) {
     return (
         <nav aria-label="pages">
             <ul>
-                {NAV.filter((item) => !item.whole || wholeStore()).map((item) => (
+                {nav().map((item) => (
                     <li key={item.path} class={item.gap ? "gap" : ""}>
                         <a href={link(item.path)} aria-current={here === item.path ? "page" : undefined} onClick={onGo} title={`key g ${item.key}`}>
                             <Icon name={item.icon} />

@@ -1,6 +1,6 @@
 // The keyboard. Single keys work wherever no text is being typed and no dialog is open.
 import { togglePause } from "./live";
-import { NAV } from "./pages";
+import { nav } from "./pages";
 import { go } from "./router";
 import { Dialog, dialogIsOpen, show } from "./ui/dialog";
 
@@ -47,7 +47,7 @@ export function keys(event: KeyboardEvent): void {
     if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target) || dialogIsOpen()) return;
     if (prefix && Date.now() - prefix < 1500) {
         prefix = 0;
-        const target = NAV.find((item) => item.key === event.key);
+        const target = nav().find((item) => item.key === event.key);
         if (target) {
             event.preventDefault();
             go(target.path);
@@ -102,7 +102,7 @@ export function showKeys(): void {
                     ))}
                 </dl>
                 <dl>
-                    {NAV.map((item) => (
+                    {nav().map((item) => (
                         <div key={item.path}>
                             <dt>
                                 <kbd>g</kbd>
@@ -114,8 +114,8 @@ export function showKeys(): void {
                 </dl>
             </div>
             <p class="text faint">
-                Search understands an id, <code>state:failed</code>, <code>type:</code>, <code>queue:</code>, <code>tenant:</code>, <code>key:</code>, and words that are looked for
-                in the newest tasks.
+                Search understands an id, <code>state:failed</code>, <code>type:</code>, <code>queue:</code>, <code>tenant:</code>, <code>key:</code>, and words, which may be
+                anywhere in a task: its payload, its error.
             </p>
         </Dialog>,
     );

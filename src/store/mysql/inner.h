@@ -457,6 +457,7 @@ pawl_status my_schema(const pawl_store_options *options, pawl_schema *out, pawl_
 void my_examine(const pawl_store_options *options, pawl_store *store, pawl_findings *findings);
 pawl_status my_set_gate(pawl_store *store, const pawl_gate *gate, pawl_error *err);
 pawl_status my_feed(pawl_store *store, pawl_feed *call, pawl_error *err);
+pawl_status my_drain(pawl_store *store, int64_t node, bool on, const char *by, pawl_error *err);
 pawl_status my_arrive(pawl_store *store, pawl_load *call, pawl_arena *arena, pawl_error *err); /* load */
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------------ */

@@ -5,10 +5,12 @@
  */
 #include "base/error.h"
 #include "store/mysql/read.h"
+#include "store/search.h"
 #include <stdio.h>
 
 #define FIRST_LOOK 200
 #define LAST_LOOK 5000
+#define LAST_SEARCH 800 /* payloads are looked into */
 
 /* What a filter's state asks for, in terms of stored rows. */
 typedef struct wanted {
@@ -43,6 +45,7 @@ typedef struct listing {
     const pawl_filter *f;
     wanted want;
     buf filter; /* what must hold for a task, as SQL */
+    buf search; /* a column that says whether it has the words; empty: it need not */
     pawl_info **found;
     int count, limit;
     pawl_id at;             /* the last task looked at */
@@ -76,6 +79,31 @@ static void must_be(listing *l, const char *column, const char *value)
     lit_bytes(l->r->c, &l->filter, (pawl_bytes){value, strlen(value)});
 }
 
+/* All texts of a task, in a character set in which all bytes are characters and nothing but the letters of ASCII has two cases. */
+#define LAST_RUN(column) "(SELECT a." column " FROM @.pawl_attempt a WHERE a.task_id = b.id ORDER BY a.number DESC LIMIT 1)"
+#define OF_RUN(column)                                                                       \
+    "CAST(CASE WHEN d.id IS NOT NULL THEN d." column " WHEN f.id IS NOT NULL THEN f." column \
+    " ELSE " LAST_RUN(column) " END AS BINARY)"
+#define HELD                                                                                                     \
+    "LOWER(CONVERT(CONCAT_WS('\\n', CAST(tn.text AS BINARY), CAST(qn.text AS BINARY), CAST(en.text AS BINARY), " \
+    "CAST(b.task_key AS BINARY), " OF_RUN("code") ", " OF_RUN("error") ", b.payload) USING tis620))"
+
+static void write_search(listing *l)
+{
+    search s;
+    buf *b = &l->search;
+    search_begin(&s, l->f->search);
+    for (int i = 0; i < s.count; i++) {
+        buf_str(b, i ? " AND LOCATE(CONVERT(" : ", LOCATE(CONVERT(");
+        lit_bytes(l->r->c, b, (pawl_bytes){s.words[i].text, s.words[i].len});
+        buf_str(b, " USING tis620) COLLATE tis620_bin, ");
+        my_add_with_database(b, HELD, sizeof HELD - 1, l->r->c->link->url.database);
+        buf_char(b, ')');
+    }
+    if (s.count) buf_str(b, " AS found");
+    if (b->failed) l->r->no_memory = true;
+}
+
 static void write_filter(listing *l)
 {
     const pawl_filter *f = l->f;
@@ -90,6 +118,7 @@ static void write_filter(listing *l)
     if (f->until_us) buf_fmt(b, " AND created_us < %lld", (long long)f->until_us);
     if (f->unresolved) buf_str(b, " AND state = 5 AND resolved_us IS NULL");
     if (l->want.display) buf_fmt(b, " AND %s", l->want.display);
+    if (l->search.len) buf_str(b, " AND found");
     if (b->failed) l->r->no_memory = true;
 }
 
@@ -152,7 +181,7 @@ static bool ask_tasks(listing *l, const pawl_id *ids, int count)
     if (list.failed) l->r->no_memory = true;
     my_script(c);
     my_put_raw(c, buf_text(&list), list.len);
-    my_put_raw(c, "", 0);
+    my_put_raw(c, buf_text(&l->search), l->search.len);
     my_put_raw(c, buf_text(&l->filter), l->filter.len);
     my_put_clock(l->r);
     bool good = !l->r->no_memory && my_ask(l->r, SQL_tasks);
@@ -182,7 +211,8 @@ static void walk(listing *l)
 {
     pawl_id *ids = my_read_alloc(l->r, LAST_LOOK * sizeof *ids);
     bool all = l->filter.len == 1 && l->limit < LAST_LOOK; /* then no more than a page need be looked at */
-    for (int look = all ? l->limit + 1 : FIRST_LOOK; ids; look = look < LAST_LOOK / 4 ? 4 * look : LAST_LOOK) {
+    const int most = l->search.len ? LAST_SEARCH : LAST_LOOK;
+    for (int look = all ? l->limit + 1 : FIRST_LOOK; ids; look = look < most / 4 ? 4 * look : most) {
         int count = next_ids(l, look, ids);
         if (count <= 0) return;
         pawl_id last = ids[count - 1];
@@ -205,10 +235,13 @@ pawl_status my_list_read(reading *r, pawl_query *query, pawl_error *err)
     l.found = my_read_alloc(r, (size_t)l.limit * sizeof *l.found);
     if (!page || !l.found) return PAWL_OK; /* no_memory says it */
     buf_init(&l.filter, r->s->allocator, 1 << 20);
+    buf_init(&l.search, r->s->allocator, 1 << 20);
+    write_search(&l);
     write_filter(&l);
     read_bounds(&l);
     if (l.min_id <= l.max_id && !r->no_memory) walk(&l);
     buf_done(&l.filter);
+    buf_done(&l.search);
     char next[PAWL_ID_TEXT];
     pawl_id_format(l.at, next);
     page->count = (size_t)l.count;

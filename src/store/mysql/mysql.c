@@ -263,6 +263,7 @@ const pawl_store_type store_mysql_type = {
     .schema = my_schema,
     .examine = my_examine,
     .feed = my_feed,
+    .drain = my_drain,
     .set_gate = my_set_gate,
     .load = my_arrive,
 };

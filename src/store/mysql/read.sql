@@ -60,13 +60,18 @@ SELECT value FROM @.pawl_meta WHERE name = 'audit_cut_us';
 
 -- name: nodes
 SELECT n.id, n.name, n.pid, n.queues, n.types, n.born_us, COALESCE(h.leases, 0), COALESCE(h.expires_us, 0), n.alive, n.gone,
-    IS_USED_LOCK(CONCAT($1, n.id)) IS NOT NULL, (SELECT t.told FROM @.pawl_told t WHERE t.node = n.id AND n.alive = 1)
+    IS_USED_LOCK(CONCAT($1, n.id)) IS NOT NULL, (SELECT t.told FROM @.pawl_told t WHERE t.node = n.id AND n.alive = 1),
+    n.alive = 1 AND EXISTS (SELECT 1 FROM @.pawl_drain d WHERE d.node = n.id)
 FROM @.pawl_node n LEFT JOIN (
     SELECT node, MAX(expires_us) AS expires_us, CAST(SUM(leases) AS SIGNED) AS leases FROM @.pawl_lane GROUP BY node) h ON h.node = n.id
 WHERE n.alive >= 0 ORDER BY n.id;
 
 -- name: throttled
 SELECT COUNT(*) FROM (SELECT 1 FROM @.pawl_slotted LIMIT 100000) s;
+
+-- name: queues_throttled
+SELECT n.text, COUNT(*) FROM (SELECT task_id FROM @.pawl_slotted LIMIT 20000) s JOIN @.pawl_live l ON l.id = s.task_id
+JOIN @.pawl_name n ON n.id = l.queue_id GROUP BY n.text;
 
 -- name: queues
 SELECT a.queue_id, n.text, COALESCE(q.paused, 0), COALESCE(c.waiting, 0), COALESCE(c.pending, 0), COALESCE(c.leased, 0), COALESCE(c.failed, 0)

@@ -52,7 +52,7 @@
     X(merge_lanes) X(merge_lanes_drop) X(merge_lanes_put) X(merge_born) X(merge_born_drop) X(merge_minutes) \
     X(merge_rollups) X(merge_rollups_drop) \
     /* feed.sql */ \
-    X(feed_lock) X(feed_put) X(feed_trim) X(feed_head_put) X(feed_head) X(feed_list) \
+    X(feed_lock) X(feed_put) X(feed_trim) X(feed_head_put) X(feed_head) X(feed_list) X(drain_look) X(drain_tidy) X(drain_put) X(drain_drop) X(queues_throttled) \
     /* move.sql */ \
     X(gate_hold) X(gate_mode) X(gate_shared) X(gate_lock) X(gate_get) X(gate_writers) X(gate_put) X(gate_position) \
     X(discard) X(dump_range) X(dump_range_bytes) X(dump_more) X(dump_counts) X(dump_tasks) X(dump_attempts) X(dump_logs) \

@@ -50,6 +50,7 @@ static void nodes_read(reading *r, pawl_query *question, instant *at)
         read_node(r, a, (int)i, *at, &infos[i]);
         types[i] = my_read_text(r, a, (int)i, 4);
         told[i] = my_read_bytes(r, a, (int)i, 11);
+        infos[i].draining = get_int(a, (int)i, 12) != 0;
     }
     if (!whole) return;
     nodes->nodes = infos;
@@ -137,6 +138,16 @@ static void read_queue(reading *r, const answer *a, int row, pawl_queue_info *in
     info->failed = get_int(a, row, 6);
 }
 
+static void read_throttled(reading *r, pawl_queue_info *infos, size_t count)
+{
+    my_script(r->c);
+    if (!my_ask(r, SQL_queues_throttled)) return;
+    const answer *a = my_answer(r->c, SQL_queues_throttled);
+    for (int row = 0; row < a->rows; row++)
+        for (size_t i = 0; i < count; i++)
+            if (infos[i].name && strcmp(infos[i].name, get_text(a, row, 0)) == 0) infos[i].throttled = get_int(a, row, 1);
+}
+
 static void read_queues(reading *r, pawl_stats *s, const pawl_nodes *nodes)
 {
     my_script(r->c);
@@ -160,6 +171,7 @@ static void read_queues(reading *r, pawl_stats *s, const pawl_nodes *nodes)
         if (infos[i].pending > 0) count_shared(r, ids[i], s->now_us, &infos[i]);
     }
     s->queues = infos;
+    if (infos) read_throttled(r, infos, s->queues_count);
 }
 
 /* ---- rollups ------------------------------------------------------------------------------------------------------------- */

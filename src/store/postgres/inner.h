@@ -229,6 +229,7 @@ void pg_watch_check(pawl_store *store, bool *changed, int64_t *again_us);
 pawl_status pg_schema(const pawl_store_options *options, pawl_schema *out, pawl_arena *arena, pawl_error *err);
 pawl_status pg_set_gate(pawl_store *store, const pawl_gate *gate, pawl_error *err);
 pawl_status pg_feed(pawl_store *store, pawl_feed *call, pawl_error *err);
+pawl_status pg_drain(pawl_store *store, int64_t node, bool on, const char *by, pawl_error *err);
 pawl_status pg_load(pawl_store *store, pawl_load *call, pawl_arena *arena, pawl_error *err);
 void pg_examine(const pawl_store_options *options, pawl_store *store, pawl_findings *findings);
 

@@ -5,9 +5,11 @@
  */
 #include "base/error.h"
 #include "store/postgres/read.h"
+#include "store/search.h"
 
 #define FIRST_LOOK 200
 #define LAST_LOOK 5000
+#define LAST_SEARCH 800 /* payloads are looked into */
 
 typedef enum display { ANY, SCHEDULED, RETRYING, RUNNING, STALE, BLOCKED } display; /* as read.sql numbers them */
 
@@ -43,7 +45,21 @@ typedef struct listing {
     pawl_id at;             /* the last task looked at */
     pawl_id min_id, max_id; /* nothing else was created in the time asked for */
     bool more, partial;
+    char words[SEARCH_BYTES + SEARCH_WORDS]; /* one space between them */
 } listing;
+
+static void read_words(listing *l)
+{
+    search s;
+    size_t n = 0;
+    search_begin(&s, l->f->search);
+    for (int i = 0; i < s.count; i++) {
+        if (i) l->words[n++] = ' ';
+        memcpy(l->words + n, s.words[i].text, s.words[i].len);
+        n += s.words[i].len;
+    }
+    l->words[n] = '\0';
+}
 
 static pawl_status read_filter(listing *l, pawl_error *err)
 {
@@ -61,6 +77,7 @@ static pawl_status read_filter(listing *l, pawl_error *err)
     if (f->cursor && !pawl_id_parse(f->cursor, &l->at))
         return err_set(err, PAWL_INVALID, "\"%s\" is not a cursor of this store: pass `next` of the page before", f->cursor);
     l->limit = f->limit > 0 ? f->limit : 100;
+    read_words(l);
     return PAWL_OK;
 }
 
@@ -119,6 +136,7 @@ static void put_filter(const listing *l, int look)
     pg_param_int8(p, l->want.display);
     pg_param_int8(p, l->min_id);
     pg_param_int8(p, l->max_id);
+    pg_param_text(p, l->words[0] ? l->words : NULL);
 }
 
 /* Takes the tasks that were found; false: the page is full. */
@@ -141,7 +159,8 @@ static bool take(listing *l, const PGresult *answer)
 
 static void walk(listing *l)
 {
-    for (int look = FIRST_LOOK;; look = look < LAST_LOOK / 4 ? 4 * look : LAST_LOOK) {
+    const int last = l->words[0] ? LAST_SEARCH : LAST_LOOK;
+    for (int look = FIRST_LOOK;; look = look < last / 4 ? 4 * look : last) {
         put_filter(l, look);
         PGresult *answer = pg_ask(l->r, l->want.from);
         if (!answer) return;

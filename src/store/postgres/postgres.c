@@ -167,6 +167,7 @@ const pawl_store_type store_postgres_type = {
     .schema = pg_schema,
     .examine = pg_examine,
     .feed = pg_feed,
+    .drain = pg_drain,
     .set_gate = pg_set_gate,
     .load = pg_load,
 };

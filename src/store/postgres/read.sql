@@ -28,13 +28,18 @@ FROM (SELECT 1) one LEFT JOIN @.pawl_audit a ON a.task_id = $1 LEFT JOIN @.pawl_
 -- name: nodes
 SELECT n.id::int8, n.name, n.pid, n.queues, n.types, n.born_us, coalesce(h.leases, 0), coalesce(h.expires_us, 0) - c.boot_us,
     @.pawl_visible(c.now_us, c.boot_us, n, h.expires_us, c.locks), c.now_us,
-    (SELECT t.told FROM @.pawl_told t WHERE t.node = n.id AND n.alive = 1)
+    (SELECT t.told FROM @.pawl_told t WHERE t.node = n.id AND n.alive = 1),
+    (n.alive = 1 AND EXISTS (SELECT FROM @.pawl_drain d WHERE d.node = n.id))::int4
 FROM (SELECT coalesce(($1::int8[])[1], @.pawl_now()) AS now_us, coalesce(($1::int8[])[2], @.pawl_now()) AS boot_us,
              @.pawl_locks() AS locks) c, @.pawl_node n LEFT JOIN @.pawl_heartbeat h ON h.node = n.id
 WHERE n.alive >= 0 ORDER BY n.id;
 
 -- name: throttled
 SELECT count(*) FROM (SELECT 1 FROM @.pawl_slotted LIMIT 100000) s;
+
+-- name: queues_throttled
+SELECT n.text, count(*) FROM (SELECT task_id FROM @.pawl_slotted LIMIT 20000) s JOIN @.pawl_live l ON l.id = s.task_id
+JOIN @.pawl_name n ON n.id = l.queue_id GROUP BY n.text;
 
 -- name: queues
 SELECT a.queue_id::int8, n.text, coalesce(bool_or(q.paused), false), coalesce(sum(c.waiting), 0)::int8, coalesce(sum(c.pending), 0)::int8,
@@ -83,6 +88,12 @@ hit AS (
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
+        AND ($17::text IS NULL OR NOT EXISTS (
+            SELECT FROM (SELECT convert_to(concat_ws(chr(10), t.type, t.queue, t.tenant, t.key, t.code, t.error), 'UTF8') || decode('0a', 'hex')
+                                || coalesce(t.payload, '') AS held) h, unnest(string_to_array($17, ' ')) w
+            WHERE CASE WHEN position(decode('00', 'hex') IN h.held) = 0
+                       THEN strpos(lower(convert_from(h.held, 'LATIN1') COLLATE "C"), convert_from(convert_to(w, 'UTF8'), 'LATIN1'))
+                       ELSE strpos(lower(encode(h.held, 'escape') COLLATE "C"), encode(convert_to(w, 'UTF8'), 'escape')) END = 0))
         AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
                                AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
@@ -122,6 +133,12 @@ hit AS (
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
+        AND ($17::text IS NULL OR NOT EXISTS (
+            SELECT FROM (SELECT convert_to(concat_ws(chr(10), t.type, t.queue, t.tenant, t.key, t.code, t.error), 'UTF8') || decode('0a', 'hex')
+                                || coalesce(t.payload, '') AS held) h, unnest(string_to_array($17, ' ')) w
+            WHERE CASE WHEN position(decode('00', 'hex') IN h.held) = 0
+                       THEN strpos(lower(convert_from(h.held, 'LATIN1') COLLATE "C"), convert_from(convert_to(w, 'UTF8'), 'LATIN1'))
+                       ELSE strpos(lower(encode(h.held, 'escape') COLLATE "C"), encode(convert_to(w, 'UTF8'), 'escape')) END = 0))
         AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
                                AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
@@ -157,6 +174,12 @@ hit AS (
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
+        AND ($17::text IS NULL OR NOT EXISTS (
+            SELECT FROM (SELECT convert_to(concat_ws(chr(10), t.type, t.queue, t.tenant, t.key, t.code, t.error), 'UTF8') || decode('0a', 'hex')
+                                || coalesce(t.payload, '') AS held) h, unnest(string_to_array($17, ' ')) w
+            WHERE CASE WHEN position(decode('00', 'hex') IN h.held) = 0
+                       THEN strpos(lower(convert_from(h.held, 'LATIN1') COLLATE "C"), convert_from(convert_to(w, 'UTF8'), 'LATIN1'))
+                       ELSE strpos(lower(encode(h.held, 'escape') COLLATE "C"), encode(convert_to(w, 'UTF8'), 'escape')) END = 0))
         AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
                                AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
@@ -192,6 +215,12 @@ hit AS (
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
+        AND ($17::text IS NULL OR NOT EXISTS (
+            SELECT FROM (SELECT convert_to(concat_ws(chr(10), t.type, t.queue, t.tenant, t.key, t.code, t.error), 'UTF8') || decode('0a', 'hex')
+                                || coalesce(t.payload, '') AS held) h, unnest(string_to_array($17, ' ')) w
+            WHERE CASE WHEN position(decode('00', 'hex') IN h.held) = 0
+                       THEN strpos(lower(convert_from(h.held, 'LATIN1') COLLATE "C"), convert_from(convert_to(w, 'UTF8'), 'LATIN1'))
+                       ELSE strpos(lower(encode(h.held, 'escape') COLLATE "C"), encode(convert_to(w, 'UTF8'), 'escape')) END = 0))
         AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
                                AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
@@ -227,6 +256,12 @@ hit AS (
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
+        AND ($17::text IS NULL OR NOT EXISTS (
+            SELECT FROM (SELECT convert_to(concat_ws(chr(10), t.type, t.queue, t.tenant, t.key, t.code, t.error), 'UTF8') || decode('0a', 'hex')
+                                || coalesce(t.payload, '') AS held) h, unnest(string_to_array($17, ' ')) w
+            WHERE CASE WHEN position(decode('00', 'hex') IN h.held) = 0
+                       THEN strpos(lower(convert_from(h.held, 'LATIN1') COLLATE "C"), convert_from(convert_to(w, 'UTF8'), 'LATIN1'))
+                       ELSE strpos(lower(encode(h.held, 'escape') COLLATE "C"), encode(convert_to(w, 'UTF8'), 'escape')) END = 0))
         AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
                                AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
@@ -262,6 +297,12 @@ hit AS (
         AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
         AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
         AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
+        AND ($17::text IS NULL OR NOT EXISTS (
+            SELECT FROM (SELECT convert_to(concat_ws(chr(10), t.type, t.queue, t.tenant, t.key, t.code, t.error), 'UTF8') || decode('0a', 'hex')
+                                || coalesce(t.payload, '') AS held) h, unnest(string_to_array($17, ' ')) w
+            WHERE CASE WHEN position(decode('00', 'hex') IN h.held) = 0
+                       THEN strpos(lower(convert_from(h.held, 'LATIN1') COLLATE "C"), convert_from(convert_to(w, 'UTF8'), 'LATIN1'))
+                       ELSE strpos(lower(encode(h.held, 'escape') COLLATE "C"), encode(convert_to(w, 'UTF8'), 'escape')) END = 0))
         AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
                                AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0

@@ -12,7 +12,7 @@
     X(read_now) X(schedules_due) X(schedule_get) X(schedules_list) X(occurrences) X(occurrences_waiting) X(relatives) X(batch_get) X(batch_named) X(batch_list) \
     X(list_all) X(list_live) X(list_leased) X(list_done) X(list_failed) X(list_key) X(list_known) X(list_bounds) X(acts) \
     /* feed.sql */ \
-    X(feed) X(feed_head) X(feed_list) \
+    X(feed) X(feed_head) X(feed_list) X(drain) X(queues_throttled) \
     /* move.sql */ \
     X(set_gate) X(gate) X(dump_range) X(dump_counts) X(dump_tasks) X(dump_attempts) X(dump_logs) X(dump_changes) X(dump_minutes) \
     X(dump_acts) X(dump_queues) X(dump_numbers) X(dump_limits) X(dump_budgets) \

@@ -34,6 +34,7 @@ void pg_nodes_read(reading *r, pawl_query *question)
         read_node(r, answer, (int)i, &infos[i]);
         types[i] = pg_read_text(r, answer, (int)i, 4);
         told[i] = pg_read_bytes(r, answer, (int)i, 10);
+        infos[i].draining = wire32(answer, (int)i, 11) != 0;
     }
     PQclear(answer);
     if (!whole) return;
@@ -84,6 +85,17 @@ static void read_queue(reading *r, const PGresult *answer, int row, const pawl_n
     if (info->pending > 0) count_due(r, wire64(answer, row, 0), info);
 }
 
+static void read_throttled(reading *r, pawl_queue_info *infos, size_t count)
+{
+    pg_params_begin(&r->c->params);
+    PGresult *answer = pg_ask(r, SQL_queues_throttled);
+    for (int row = 0; answer && row < PQntuples(answer); row++)
+        for (size_t i = 0; i < count; i++)
+            if (infos[i].name && strcmp(infos[i].name, PQgetvalue(answer, row, 0)) == 0)
+                infos[i].throttled = wire64(answer, row, 1);
+    PQclear(answer);
+}
+
 static void read_queues(reading *r, pawl_stats *s, const pawl_nodes *nodes)
 {
     pg_params_begin(&r->c->params);
@@ -100,6 +112,7 @@ static void read_queues(reading *r, pawl_stats *s, const pawl_nodes *nodes)
     }
     s->queues = infos;
     PQclear(answer);
+    if (infos) read_throttled(r, infos, s->queues_count);
 }
 
 /* ---- rollups ------------------------------------------------------------------------------------------------------------- */

@@ -64,10 +64,20 @@ pawl_status sqlite_feed(pawl_store *store, pawl_feed *call, pawl_error *err)
     return tx_commit(&t, what, fresh, err);
 }
 
+static bool draining(reading *r, int64_t node)
+{
+    query q = query_on(r->c, SQL_drain_get);
+    put_int(&q, node);
+    bool yes = query_row(&q);
+    query_end(&q);
+    return yes;
+}
+
 void feed_read(reading *r, pawl_query *asked)
 {
     head h = read_head(r->c);
     answer_head(&h, r->now_us, &asked->feed);
+    if (asked->id) asked->draining = draining(r, asked->id);
     if (asked->limit <= 0) return;
     asked->feed_rows = read_alloc(r, (size_t)asked->limit * sizeof *asked->feed_rows);
     query q = query_on(r->c, SQL_feed_list);

@@ -232,6 +232,7 @@ pawl_status sqlite_schema(const pawl_store_options *options, pawl_schema *out, p
 pawl_status sqlite_set_gate(pawl_store *store, const pawl_gate *gate, pawl_error *err);
 pawl_status sqlite_load(pawl_store *store, pawl_load *call, pawl_arena *arena, pawl_error *err);
 pawl_status sqlite_feed(pawl_store *store, pawl_feed *call, pawl_error *err);
+pawl_status sqlite_drain(pawl_store *store, int64_t node, bool on, const char *by, pawl_error *err);
 void sqlite_examine(const pawl_store_options *options, pawl_store *store, pawl_findings *findings);
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------------ */

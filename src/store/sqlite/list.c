@@ -8,6 +8,7 @@
  * to the next, beginning each time with a row that is there.
  */
 #include "base/error.h"
+#include "store/search.h"
 #include "store/sqlite/read.h"
 #include "store/sqlite/seen.h"
 #include <string.h>
@@ -55,6 +56,7 @@ typedef struct listing {
     pawl_id min_id, max_id; /* nothing else was created in the time asked for */
     bool more, partial;
     int64_t until_us;
+    search search;
 } listing;
 
 /* ---- matching ------------------------------------------------------------------------------------------------------------ */
@@ -139,11 +141,43 @@ static bool find_candidate(listing *l, candidate *c)
     return false;
 }
 
+/* Whether its code and its error have the words that are missing yet. */
+static void look_at_error(listing *l, pawl_id id)
+{
+    query q = query_on(l->r->c, SQL_search_error);
+    for (int i = 0; i < 4; i++) put_int(&q, id);
+    if (query_row(&q)) {
+        search_look_text(&l->search, get_text(&q));
+        search_look_text(&l->search, get_text(&q));
+    }
+    query_end(&q);
+}
+
+static bool holds_words(listing *l, pawl_id id)
+{
+    search *s = &l->search;
+    query q = query_on(l->r->c, SQL_search_body);
+    put_int(&q, id);
+    search_next(s);
+    if (query_row(&q)) {
+        for (int i = 0; i < 3; i++) {
+            int64_t name = get_int(&q);
+            if (name) search_look_text(s, name_text(l->r->c, name));
+        }
+        search_look_text(s, get_text(&q));
+        search_look(s, get_bytes(&q));
+    }
+    query_end(&q);
+    if (!search_found(s)) look_at_error(l, id);
+    return search_found(s);
+}
+
 static bool matches(listing *l, candidate *c, source walked)
 {
     if (!body_matches(l, c)) return false;
     if (walked == FROM_KEY && !find_candidate(l, c)) return false;
-    return walked == FROM_ALL || state_matches(l, c);
+    if (walked != FROM_ALL && !state_matches(l, c)) return false;
+    return !l->f->search || holds_words(l, c->id);
 }
 
 /* ---- walking ------------------------------------------------------------------------------------------------------------- */
@@ -319,6 +353,7 @@ static pawl_status read_filter(listing *l, pawl_error *err)
     if (f->cursor && !pawl_id_parse(f->cursor, &l->at))
         return err_set(err, PAWL_INVALID, "\"%s\" is not a cursor of this store: pass `next` of the page before", f->cursor);
     l->limit = f->limit > 0 ? f->limit : 100;
+    search_begin(&l->search, f->search);
     read_times(l);
     return PAWL_OK;
 }

@@ -17,7 +17,7 @@
 /* Programs must know this schema number, or a later one, to use a store with that schema. */
 static int min_reader(int schema)
 {
-    static const int numbers[] = {0, 9, 9, 9, 9, 9, 9, 9, 9, 9}; /* nothing less than 9 was ever released */
+    static const int numbers[] = {0, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9}; /* nothing less than 9 was ever released */
     return schema < (int)(sizeof numbers / sizeof *numbers) ? numbers[schema] : schema;
 }
 

@@ -8,8 +8,10 @@
  * when the process ends. A free lock proves death, but only in the sidecar file that the node was born with. Of a node whose leases
  * outlive its process the file's id is stored negative: the lock shows that it lives, and proves nothing about its leases.
  */
+#include "base/error.h"
 #include "base/text.h"
 #include "store/sqlite/quota.h"
+#include <stdio.h>
 #include <string.h>
 
 /* ---- who lives ----------------------------------------------------------------------------------------------------------- */
@@ -124,6 +126,34 @@ pawl_status sqlite_leave(pawl_store *store, int64_t node, pawl_error *err)
     status = tx_commit(&t, what, false, err);
     if (status == PAWL_OK && gone) sidecar_unlive(&s->side, node);
     return status;
+}
+
+/* ---- draining ------------------------------------------------------------------------------------------------------------ */
+
+pawl_status sqlite_drain(pawl_store *store, int64_t node, bool on, const char *by, pawl_error *err)
+{
+    static const char what[] = "drain a node of";
+    tx t;
+    pawl_status status = tx_begin((sqlite_store *)store, &t, what, err);
+    if (status) return status;
+    tx_node(&t, node);
+    bool lives = t.alive;
+    query q = query_on(t.c, SQL_drain_tidy);
+    query_run(&q);
+    if (lives) {
+        q = query_on(t.c, SQL_node_name);
+        put_int(&q, node);
+        char name[NAME_MAX_BYTES + 1] = "";
+        if (query_row(&q)) snprintf(name, sizeof name, "%s", get_text(&q));
+        query_end(&q);
+        q = query_on(t.c, on ? SQL_drain_put : SQL_drain_drop);
+        put_int(&q, node);
+        query_run(&q);
+        oplog_put(&t, by, on ? "drain" : "undrain", 0, name);
+    }
+    status = t.c->rc ? tx_abort(&t, what, err) : tx_commit(&t, what, lives, err);
+    if (status || lives) return status;
+    return err_set(err, PAWL_NOT_FOUND, "no node %lld lives", (long long)node);
 }
 
 /* ---- news ---------------------------------------------------------------------------------------------------------------- */

@@ -31,6 +31,18 @@ INSERT OR REPLACE INTO pawl_told (node, told) VALUES (?, ?);
 -- name: untell
 DELETE FROM pawl_told WHERE node = ?;
 
+-- name: drain_put
+INSERT OR IGNORE INTO pawl_drain (node) VALUES (?);
+
+-- name: drain_drop
+DELETE FROM pawl_drain WHERE node = ?;
+
+-- name: drain_tidy
+DELETE FROM pawl_drain WHERE node NOT IN (SELECT id FROM pawl_node WHERE alive = 1);
+
+-- name: drain_get
+SELECT 1 FROM pawl_drain d JOIN pawl_node n ON n.id = d.node AND n.alive = 1 WHERE d.node = ?;
+
 -- name: heartbeat_get
 SELECT leases FROM pawl_heartbeat WHERE node = ?;
 

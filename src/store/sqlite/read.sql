@@ -110,6 +110,16 @@ SELECT block, names FROM pawl_seen WHERE level = ? AND block BETWEEN ? AND ? ORD
 -- name: list_body
 SELECT type_id, queue_id, coalesce(tenant_id, 0), created_us, key FROM pawl_body WHERE id = ?;
 
+-- name: search_body
+SELECT type_id, queue_id, coalesce(tenant_id, 0), key, payload FROM pawl_body WHERE id = ?;
+
+-- name: search_error
+SELECT code, error FROM (
+    SELECT 0 AS n, code, error FROM pawl_done WHERE id = ?
+    UNION ALL SELECT 0, code, error FROM pawl_failed WHERE id = ?
+    UNION ALL SELECT number, code, error FROM pawl_attempt
+        WHERE task_id = ? AND number = (SELECT max(number) FROM pawl_attempt WHERE task_id = ?)) ORDER BY n LIMIT 1;
+
 -- name: trail_audit
 SELECT at_us, from_state, to_state, fence, node, detail FROM pawl_audit WHERE task_id = ? ORDER BY number;
 
@@ -126,7 +136,8 @@ SELECT l.number, l.text FROM (
 CROSS JOIN pawl_runlog l ON l.id = a.log_id WHERE l.task_id = ?1 AND l.number = a.number ORDER BY l.number;
 
 -- name: nodes_list
-SELECT n.id, m.text, n.pid, n.queues, n.types, n.sidecar, n.born_us, n.alive, h.boot_id, h.expires_us, h.leases, t.told
+SELECT n.id, m.text, n.pid, n.queues, n.types, n.sidecar, n.born_us, n.alive, h.boot_id, h.expires_us, h.leases, t.told,
+       n.alive = 1 AND EXISTS (SELECT 1 FROM pawl_drain d WHERE d.node = n.id)
 FROM pawl_node n JOIN pawl_name m ON m.id = n.name_id LEFT JOIN pawl_heartbeat h ON h.node = n.id
 LEFT JOIN pawl_told t ON t.node = n.id AND n.alive = 1
 WHERE n.alive >= 0 ORDER BY n.id;
@@ -140,6 +151,9 @@ FROM pawl_queue q CROSS JOIN pawl_name m ON m.id = q.name_id ORDER BY m.text;
 
 -- name: queues_count
 SELECT count(*) FROM pawl_queue;
+
+-- name: queues_throttled
+SELECT l.queue_id, count(*) FROM (SELECT task_id FROM pawl_slotted LIMIT 20000) s JOIN pawl_live l ON l.id = s.task_id GROUP BY l.queue_id;
 
 -- name: rollup_window
 SELECT minute, outcome, count, wait, run FROM pawl_rollup WHERE minute BETWEEN ? AND ? ORDER BY minute;

@@ -273,6 +273,7 @@ const pawl_store_type store_sqlite_type = {
     .schema = sqlite_schema,
     .examine = sqlite_examine,
     .feed = sqlite_feed,
+    .drain = sqlite_drain,
     .set_gate = sqlite_set_gate,
     .load = sqlite_load,
 };

@@ -42,7 +42,7 @@
     X(feed_head) X(feed_head_put) X(feed_put) X(feed_trim) X(feed_list) \
     /* node.sql */ \
     X(node_life) X(node_add) X(node_kill) X(node_victim) X(heartbeat_add) X(heartbeat_beat) X(heartbeat_leases) \
-    X(heartbeat_drop) X(tell) X(untell) X(heartbeat_get) X(heartbeat_others) X(cancel_list) X(leased_by) X(leased_page) X(leased_marks) \
+    X(heartbeat_drop) X(tell) X(untell) X(drain_put) X(drain_drop) X(drain_tidy) X(drain_get) X(heartbeat_get) X(heartbeat_others) X(cancel_list) X(leased_by) X(leased_page) X(leased_marks) \
     X(number_get) X(number_free) X(number_last) X(number_put) X(node_number_free) \
     /* operate.sql */ \
     X(done_retried) X(failed_retried) X(failed_ack) X(queue_pause) X(queue_exists) X(queue_get) X(queue_add) \
@@ -52,7 +52,7 @@
     X(list_live_up) X(list_live_down) X(list_leased_up) X(list_leased_down) X(list_done_up) X(list_done_down) \
     X(list_failed_up) X(list_failed_down) X(list_key_up) X(list_key_down) X(list_live_one) X(list_leased_one) \
     X(list_done_one) X(list_failed_one) X(list_since) X(list_until) X(seen_up) X(seen_down) X(list_body) X(trail_audit) \
-    X(trail_audit_count) X(trail_logs) X(nodes_list) X(nodes_count) X(queues_list) X(queues_count) X(rollup_window) X(acts) \
+    X(search_body) X(search_error) X(trail_audit_count) X(trail_logs) X(nodes_list) X(nodes_count) X(queues_list) X(queues_count) X(queues_throttled) X(rollup_window) X(acts) \
     /* sweep.sql */ \
     X(slots_list) X(slot_rows) X(slot_keep) X(slot_drop) X(failed_resolved_rows) X(failed_open_rows) X(failed_expiring) \
     X(failed_queue) X(forget_done) X(forget_failed) X(forget_body) X(forget_key) X(forget_attempts) X(forget_attempt_logs) \

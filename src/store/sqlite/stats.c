@@ -46,6 +46,7 @@ static node_row read_node(reading *r, query *q)
     int64_t expires_us = get_int(q);
     n.info.leases = get_int(q);
     n.told = read_bytes(r, get_bytes(q));
+    n.info.draining = get_int(q) != 0;
     n.info.alive = node_visible(r, n.info.id, sidecar, alive, boot_id, expires_us);
     bool same_boot = boot_id && strcmp(boot_id, r->s->clock.boot_id) == 0;
     if (n.info.leases > 0) n.info.expires_us = same_boot ? r->now_us + expires_us - r->boot_us : r->now_us;
@@ -120,6 +121,18 @@ static void count_due(reading *r, int64_t queue_id, pawl_queue_info *info)
     query_end(&q);
 }
 
+static void read_throttled(reading *r, pawl_queue_info *infos, size_t count)
+{
+    query q = query_on(r->c, SQL_queues_throttled);
+    while (query_row(&q)) {
+        const char *queue = name_text(r->c, get_int(&q));
+        int64_t throttled = get_int(&q);
+        for (size_t i = 0; queue && i < count; i++)
+            if (infos[i].name && strcmp(infos[i].name, queue) == 0) infos[i].throttled = throttled;
+    }
+    query_end(&q);
+}
+
 static void read_queues(reading *r, pawl_stats *s, const pawl_nodes *nodes)
 {
     size_t room = (size_t)count(r, SQL_queues_count) + 1;
@@ -140,6 +153,7 @@ static void read_queues(reading *r, pawl_stats *s, const pawl_nodes *nodes)
     }
     query_end(&q);
     s->queues = infos;
+    read_throttled(r, infos, s->queues_count);
 }
 
 /* ---- rollups ------------------------------------------------------------------------------------------------------------- */

@@ -1,10 +1,11 @@
 // Nodes: processes that run or dispatch tasks.
-import { get, serverNow } from "../client";
-import type { Nodes } from "../api";
-import { duration, number } from "../format";
+import { can, get, post, serverNow } from "../client";
+import type { Node, Nodes, Worker, Workers } from "../api";
+import { duration, number, plural } from "../format";
 import { beat, useLive } from "../live";
 import { place, setQuery } from "../router";
-import { Bar, Count, Empty, Name, PageHead, Show, Time, useTitle } from "../ui/basic";
+import { Bar, Button, Count, Empty, Name, PageHead, Show, Time, useTitle } from "../ui/basic";
+import { attempt, confirm } from "../ui/dialog";
 import { State } from "../ui/icons";
 import { Table } from "../ui/table";
 
@@ -16,13 +17,93 @@ function Lease({ expires }: { expires: string | null }) {
     return <span title={expires}>{duration(left)} left</span>;
 }
 
+function askDrain(node: Node, done: () => void): void {
+    const name = node.name ?? String(node.id);
+    confirm({
+        title: `Drain “${name}”?`,
+        body: (
+            <p>
+                It starts nothing more. {node.leases ? `${plural(node.leases, "task")} that it has come to their end there, or go back.` : "It has no task."} Its process stays, and
+                can be let start tasks again. {node.queues ? `It serves ${node.queues}.` : ""}
+            </p>
+        ),
+        verb: "Drain the node",
+        danger: true,
+        act: () => post(`v1/nodes/${node.id}/drain`).then(done),
+        done: `${name} starts nothing more`,
+    });
+}
+
+function Drain({ node, done }: { node: Node; done: () => void }) {
+    if (!can("operate") || !node.alive || (!node.queues && !node.draining)) return null;
+    if (!node.draining)
+        return (
+            <Button icon="pause" onClick={() => askDrain(node, done)}>
+                Drain
+            </Button>
+        );
+    return (
+        <Button icon="play" onClick={() => void attempt(() => post(`v1/nodes/${node.id}/undrain`), `${node.name ?? node.id} goes on`).then(done)}>
+            Undo
+        </Button>
+    );
+}
+
+function askDrainWorker(worker: Worker, done: () => void): void {
+    confirm({
+        title: `Drain “${worker.name}”?`,
+        body: <p>It is given nothing more, and is told so: most workers end then. {worker.held ? `${plural(worker.held, "task")} that it has come to their end.` : "It has no task."}</p>,
+        verb: "Drain the worker",
+        danger: true,
+        act: () => post(`v1/workers/${worker.worker}/drain`).then(done),
+        done: `${worker.name} is given nothing more`,
+    });
+}
+
+// Programs that claim tasks of this server over HTTP.
+function WorkerList() {
+    const view = useLive<Workers>("workers", (signal) => get<Workers>("v1/workers", {}, signal), { idle: 3000, wants: () => false });
+    const workers = view.data?.workers ?? [];
+    if (!workers.length) return null;
+    return (
+        <section>
+            <h2>Remote workers</h2>
+            <Table
+                rows={workers}
+                id={(worker) => worker.worker}
+                label="remote workers"
+                columns={[
+                    { title: "Worker", cell: (worker) => <Name text={worker.name} /> },
+                    { title: "State", cell: (worker) => <State name={worker.drain ? "draining" : "alive"} /> },
+                    { title: "Tasks", num: true, cell: (worker) => <Count n={worker.held} tone="cyan" /> },
+                    { title: "Queues", class: "grow", cell: (worker) => <Name text={worker.queues} /> },
+                    { title: "Types", class: "maybe", cell: (worker) => <Name text={worker.types} /> },
+                    { title: "Token", class: "maybe", cell: (worker) => <Name text={worker.token} empty="" /> },
+                    { title: "Seen", num: true, cell: (worker) => <Time at={worker.seen_at} /> },
+                    {
+                        title: "Actions",
+                        class: "act",
+                        cell: (worker) =>
+                            can("operate") &&
+                            !worker.drain && (
+                                <Button icon="pause" onClick={() => askDrainWorker(worker, view.reload)}>
+                                    Drain
+                                </Button>
+                            ),
+                    },
+                ]}
+            />
+        </section>
+    );
+}
+
 export function NodeList() {
     useTitle("Nodes");
     const all = place.value.query.all === "yes";
     const view = useLive<Nodes>("nodes-" + all, (signal) => get<Nodes>("v1/nodes", { all }, signal), { idle: 3000, wants: () => false });
     return (
         <>
-            <PageHead title="Nodes" sub={<span class="faint">A node that stops renewing its lease is taken for dead, and its tasks are given to others. To drain one, send its process SIGTERM.</span>}>
+            <PageHead title="Nodes" sub={<span class="faint">A node that stops renewing its lease is taken for dead, and its tasks are given to others.</span>}>
                 <label class="tickfield">
                     <input type="checkbox" checked={all} onChange={() => setQuery({ all: all ? "" : "yes" })} /> dead ones too
                 </label>
@@ -37,7 +118,7 @@ export function NodeList() {
                             label="nodes"
                             columns={[
                                 { title: "Node", cell: (node) => <Name text={node.name ?? String(node.id)} /> },
-                                { title: "State", cell: (node) => <State name={node.alive ? "alive" : "dead"} /> },
+                                { title: "State", cell: (node) => <State name={!node.alive ? "dead" : node.draining ? "draining" : "alive"} /> },
                                 { title: "Load", class: "share", cell: (node) => <Bar part={node.leases} whole={most} tone="cyan" label={`${number(node.leases)} tasks`} /> },
                                 { title: "Tasks", num: true, cell: (node) => <Count n={node.leases} tone="cyan" /> },
                                 { title: "Queues", class: "grow", cell: (node) => <Name text={node.queues} empty="none: it only dispatches" /> },
@@ -45,6 +126,7 @@ export function NodeList() {
                                 { title: "Number", num: true, cell: (node) => node.id },
                                 { title: "Born", num: true, cell: (node) => <Time at={node.born_at} /> },
                                 { title: "Lease", num: true, cell: (node) => <Lease expires={node.expires_at} /> },
+                                { title: "Actions", class: "act", cell: (node) => <Drain node={node} done={view.reload} /> },
                             ]}
                         />
                     ) : (
@@ -55,6 +137,7 @@ export function NodeList() {
                     );
                 }}
             </Show>
+            <WorkerList />
         </>
     );
 }

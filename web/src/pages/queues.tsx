@@ -103,6 +103,7 @@ export function QueueList() {
                                 { title: "Pending", num: true, cell: (queue) => <Count n={queue.pending} href={link("tasks", { queue: queue.name, state: "pending" })} /> },
                                 { title: "Waiting", num: true, cell: (queue) => <Count n={queue.waiting} href={link("tasks", { queue: queue.name, state: "waiting" })} /> },
                                 { title: "Running", num: true, cell: (queue) => <Count n={queue.leased} tone="cyan" href={link("tasks", { queue: queue.name, state: "running" })} /> },
+                                { title: "Throttled", num: true, cell: (queue) => <Count n={queue.throttled} tone="amber" href={link("limits", { waiting: "yes" })} /> },
                                 { title: "At most", num: true, cell: (queue) => (queue.place?.most ? <span title={`${queue.place.blocked} wait for a place`}>{number(queue.place.most)}</span> : <span class="faint">–</span>) },
                                 { title: "Nodes", num: true, cell: (queue) => <Count n={queue.nodes} /> },
                                 { title: "Dead", num: true, cell: (queue) => <Count n={queue.failed} tone="red" href={link("dead", { queue: queue.name })} /> },

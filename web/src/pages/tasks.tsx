@@ -13,7 +13,7 @@ import { newTask } from "../new_task";
 
 const STATES = ["waiting", "pending", "scheduled", "retrying", "running", "stale", "succeeded", "failed", "cancelled"];
 const LIMIT = 50;
-const SEARCH_PAGES = 10; // of 500: how far words are looked for
+const SEARCH_MS = 2000; // so long words are looked for before one is asked whether to go on
 const SINCE: [string, string][] = [["", "any time"], ["15m", "last 15 min"], ["1h", "last hour"], ["24h", "last 24 h"], ["7d", "last 7 days"]];
 
 export function since(text: string | undefined): string | undefined {
@@ -24,36 +24,45 @@ export function since(text: string | undefined): string | undefined {
 }
 
 function filterOf(query: Record<string, string>): Query {
-    return { state: query.state, type: query.type, queue: query.queue, tenant: query.tenant, key: query.key, since: since(query.since), oldest_first: query.order === "oldest" };
+    return { state: query.state, type: query.type, queue: query.queue, tenant: query.tenant, key: query.key, q: query.q?.trim() || undefined, since: since(query.since), oldest_first: query.order === "oldest" };
 }
 
 // ---- words --------------------------------------------------------------------------------------------------------------------
 
-interface Found extends Page {
-    looked?: number;
-    until?: string | null;
-}
-
-function matches(task: Task, words: string[]): boolean {
-    const text = [task.id, task.type, task.queue, task.tenant, task.key, task.error, task.code, task.progress_text, task.created_by, JSON.stringify(task.payload ?? "")].join("\n").toLowerCase();
-    return words.every((word) => text.includes(word));
-}
-
-// Words are looked for in the newest tasks, so many of them as can be read quickly; the answer says how far that was.
-async function search(filter: Query, text: string, signal: AbortSignal): Promise<Found> {
-    const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-    const out: Found = { tasks: [], next: null, partial: false, looked: 0, until: null };
-    let cursor: string | null = null;
-    for (let i = 0; i < SEARCH_PAGES; i++) {
-        const page: Page = await get<Page>("v1/tasks", { ...filter, limit: 500, cursor }, signal);
-        out.looked! += page.tasks.length;
-        out.until = page.tasks.at(-1)?.created_at ?? out.until;
-        out.tasks.push(...page.tasks.filter((task) => matches(task, words)));
-        cursor = page.next;
-        out.partial = !!cursor;
-        if (!cursor || out.tasks.length >= 200) break;
-    }
+// The server looks for words as long as a page may take; here its pages are put together until there is something to show, or it takes too long for
+// somebody who waits. From there one can go on.
+async function search(filter: Query, cursor: string | undefined, signal: AbortSignal): Promise<Page> {
+    const begun = performance.now();
+    const out: Page = { tasks: [], next: cursor ?? null, partial: false, looked_to: null };
+    do {
+        const page: Page = await get<Page>("v1/tasks", { ...filter, limit: LIMIT - out.tasks.length, cursor: out.next }, signal);
+        out.tasks.push(...page.tasks);
+        out.next = page.next;
+        out.partial = page.partial;
+        out.looked_to = page.looked_to ?? out.looked_to;
+    } while (out.next && out.tasks.length < LIMIT && performance.now() - begun < SEARCH_MS);
     return out;
+}
+
+function Looked({ page, oldest }: { page: Page; oldest: boolean }) {
+    const count = page.tasks.length ? `${number(page.tasks.length)} found` : "Nothing found";
+    return (
+        <p class="faint" role="status">
+            {count}
+            {page.next && page.looked_to ? (
+                <>
+                    {" "}
+                    so far, among tasks created {oldest ? "up to " : "since "}
+                    <Time at={page.looked_to} />
+                </>
+            ) : page.next ? (
+                " so far"
+            ) : (
+                ": that is all"
+            )}
+            .
+        </p>
+    );
 }
 
 // ---- the page -----------------------------------------------------------------------------------------------------------------
@@ -107,7 +116,7 @@ function Filters({ query }: { query: Record<string, string> }) {
                 <Field label="queue" name="queue" value={query.queue ?? ""} onChange={set("queue")} list={queues.data?.queues.map((queue) => queue.name) ?? []} />
                 <Field label="key" name="key" value={query.key ?? ""} onChange={set("key")} />
                 {wholeStore() && <Field label="tenant" name="tenant" value={query.tenant ?? ""} onChange={set("tenant")} />}
-                <Field label="words" name="q" value={query.q ?? ""} onChange={set("q")} />
+                <Field label="search" name="q" value={query.q ?? ""} onChange={set("q")} />
                 <label class="field">
                     <span>created</span>
                     <select name="since" value={query.since ?? ""} onChange={(event) => set("since")(event.currentTarget.value)}>
@@ -169,7 +178,7 @@ export function Acts(props: { actions: [Action, string][]; ids: string[]; list: 
     );
 }
 
-export function Pager({ next, query, shown }: { next: string | null; query: Record<string, string>; shown: number }) {
+export function Pager({ next, query, shown, more }: { next: string | null; query: Record<string, string>; shown: number; more?: string }) {
     return (
         <footer class="pager">
             <span class="faint">{number(shown)} shown</span>
@@ -180,7 +189,7 @@ export function Pager({ next, query, shown }: { next: string | null; query: Reco
             )}
             {next && (
                 <Button kind="plain" onClick={() => setQuery({ cursor: next })} testid="next">
-                    Older <Icon name="right" />
+                    {more ?? "Older"} <Icon name="right" />
                 </Button>
             )}
         </footer>
@@ -192,9 +201,9 @@ export function TaskList() {
     const query = place.value.query;
     const filter = filterOf(query);
     const text = new URLSearchParams(query).toString();
-    const view = useLive<Found>(
+    const view = useLive<Page>(
         "tasks?" + text,
-        (signal) => (query.q ? search(filterOf(query), query.q, signal) : get<Page>("v1/tasks", { ...filterOf(query), limit: LIMIT, cursor: query.cursor }, signal)),
+        (signal) => (filter.q ? search(filterOf(query), query.cursor, signal) : get<Page>("v1/tasks", { ...filterOf(query), limit: LIMIT, cursor: query.cursor }, signal)),
         query.q || query.cursor ? { wants: () => false, idle: 30000 } : { wants: (event) => (!query.type || event.type === query.type) && (!query.queue || event.queue === query.queue) },
     );
     const selection = useSelection(text);
@@ -218,20 +227,15 @@ export function TaskList() {
                     return (
                         <>
                             <div class="above">
-                                {page.looked !== undefined && (
-                                    <p class="faint" role="status">
-                                        {number(page.tasks.length)} found in the newest {number(page.looked)} tasks{page.partial ? ", back to " : ", which are all"}
-                                        {page.partial && <Time at={page.until} />}.
-                                    </p>
-                                )}
-                                {page.looked === undefined && page.partial && <p class="faint">The store did not look at everything in time: there may be more.</p>}
+                                {filter.q && <Looked page={page} oldest={query.order === "oldest"} />}
+                                {!filter.q && page.partial && <p class="faint">The store did not look at everything in time: there may be more.</p>}
                                 <Acts
                                     actions={[[CANCEL, "c"], [RETRY, "r"], [ACK, "a"]]}
                                     ids={[...selection.ids]}
                                     list="v1/tasks"
                                     filter={filter}
                                     done={done}
-                                    total={page.tasks.length > 0 && !query.q}
+                                    total={page.tasks.length > 0}
                                 />
                             </div>
                             {page.tasks.length ? (
@@ -249,7 +253,7 @@ export function TaskList() {
                             ) : (
                                 <NoTasks filtered={text !== ""} />
                             )}
-                            <Pager next={page.looked === undefined ? page.next : null} query={query} shown={page.tasks.length} />
+                            <Pager next={page.next} query={query} shown={page.tasks.length} more={filter.q ? "Look further" : undefined} />
                         </>
                     );
                 }}

@@ -1,0 +1,4 @@
+-- Nodes that are to start nothing more, as long as they live.
+CREATE TABLE pawl_drain (
+    node INTEGER PRIMARY KEY
+);
