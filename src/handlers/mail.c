@@ -53,6 +53,7 @@ static void write_file(buf *out, const mail_file *file)
     buf_fmt(out, "Content-Type: %s\r\n", file->type);
     mail_word_file(out, file->name);
     buf_str(out, "Content-Transfer-Encoding: base64\r\n\r\n");
+    if (!file->content.len) buf_str(out, "\r\n"); /* the line between parts has a line end before it */
     for (size_t at = 0; at < file->content.len; at += BASE64_BYTES) {
         size_t left = file->content.len - at;
         buf_base64(out, data + at, left < BASE64_BYTES ? left : BASE64_BYTES);
