@@ -95,6 +95,7 @@ static bool string(scan *s)
 {
     for (s->at++; s->at < s->end;) {
         while (s->end - s->at >= 16 && plain_row(s->at)) s->at += 16;
+        if (s->at == s->end) break;
         if (s->end - s->at >= 8) {
             int n = plain_bytes(s->at);
             s->at += n;
