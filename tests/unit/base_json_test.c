@@ -147,6 +147,24 @@ static void every_byte_at_every_place(void **state)
     }
 }
 
+/* Strings are read in strides: one that is cut at any length ends there, whatever lies behind it. */
+static void cut_strings_end_where_they_are_cut(void **state)
+{
+    (void)state;
+    char text[80];
+    memset(text, 'a', sizeof text);
+    text[0] = '"';
+    for (size_t n = 1; n < sizeof text; n++) {
+        size_t where = 0;
+        char after = text[n];
+        text[n] = '"';
+        assert_false(json_valid((pawl_bytes){text, n}, &where, NULL));
+        assert_int_equal(where, n);
+        assert_false(valid_exactly(text, n, NULL, NULL));
+        text[n] = after;
+    }
+}
+
 static void depth_is_bounded(void **state)
 {
     (void)state;
@@ -557,6 +575,7 @@ int main(void)
         cmocka_unit_test(valid_texts),
         cmocka_unit_test(invalid_texts_say_where_and_why),
         cmocka_unit_test(every_byte_at_every_place),
+        cmocka_unit_test(cut_strings_end_where_they_are_cut),
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(mixed_nesting_closes_in_order),
         cmocka_unit_test(values_keep_their_bytes),
