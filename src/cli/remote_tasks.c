@@ -328,7 +328,7 @@ pawl_status remote_bulk(const cli *c, const pawl_task *tasks, size_t n, pawl_rec
 pawl_status remote_batch(const cli *c, const char *name, pawl_id *id, pawl_error *err)
 {
     remote r;
-    pawl_batch_info batch;
+    pawl_batch_info batch = {0};
     remote_about(&r, "/v1/batches/", name, "");
     pawl_status status = remote_send(c, &r, "GET", err);
     if (!status) status = remote_row(&r, &batch_shape, r.object, &batch, err);
