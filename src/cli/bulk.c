@@ -193,7 +193,7 @@ int enqueue_bulk(cli *c, const pawl_task *defaults, const char *path)
             (bulk){.c = c, .defaults = defaults, .started_us = cli_now_us(), .arena = arena_new(alloc_default(), 4 * BULK_BYTES)};
     if (!b || !b->arena) code = cli_no_memory(c);
     else if (!c->server) b->p = cli_open_writing(c, &code);
-    if (!code) {
+    if (b && !code) {
         pawl_status status = read_lines(b, in, &err);
         code = finish(b, status, &err);
         if (b->p) pawl_close(b->p);

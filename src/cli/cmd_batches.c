@@ -163,7 +163,7 @@ static int show_json(const cli *c, const pawl_batch_info *b)
 static int show_of_server(const cli *c)
 {
     remote r;
-    pawl_batch_info b;
+    pawl_batch_info b = {0};
     remote_about(&r, "/v1/batches/", c->args[0], "");
     int code = remote_look_one(c, &r, &batch_shape, &b);
     if (code == REMOTE_SHOW) code = batches_text(c, &(pawl_batches){.count = 1, .batches = &b});
@@ -219,7 +219,7 @@ static pawl_status find_id(const cli *c, pawl *p, const char *text, pawl_id *id,
 static pawl_status ask_open(const cli *c, const pawl_batch_options *o, pawl_id *id, pawl_error *err)
 {
     remote r;
-    pawl_batch_info b;
+    pawl_batch_info b = {0};
     remote_begin(&r, "/v1/batches");
     jsonw_object(&r.w);
     json_text(&r.w, "name", o->name);

@@ -176,12 +176,13 @@ static pawl_status ask_both(const cli *c, remote *r, remote *more, pawl_error *e
 static int both_json(const cli *c, const remote *r, const remote *more)
 {
     answer a;
-    json places = more->object.kind ? json_member(more->object, "concurrency") : (json){0};
+    json places = json_parse(pawl_str("[]"));
+    if (more->object.kind) places = json_member(more->object, "concurrency");
     cli_json_begin(c, &a);
     jsonw_object(&a.w);
     remote_members(&a.w, r->object, NULL);
     jsonw_key(&a.w, "concurrency");
-    remote_value(&a.w, places.kind ? places : json_parse(pawl_str("[]")));
+    remote_value(&a.w, places);
     jsonw_end_object(&a.w);
     return cli_json_end(c, &a);
 }

@@ -34,7 +34,7 @@ const char help_queues_set[] =
     "  pawl queues set imports --running 10 --turns on\n"
     "  pawl queues set imports --running 0\n";
 
-static const char *key_text, *tenant_name, *by_name, *turns;
+static const char *key_text, *tenant_name, *by_name, *take_turns;
 static int64_t weight = 1, running = -1;
 static bool of_queue, per_key, ordered, off;
 
@@ -53,7 +53,7 @@ const opt limits_turns_opts[] = {OPTION(OPT_NAME, "tenant", &tenant_name, "TENAN
 
 const opt queues_set_opts[] = {
     OPTION(OPT_INT, "running", &running, "N", "so many tasks at a time; 0: no limit", .min = 0, .max = 65536),
-    OPTION(OPT_CHOICE, "turns", &turns, "on|off", "tenants take turns, or no longer", .choices = "on|off"), BY, OPTIONS_END};
+    OPTION(OPT_CHOICE, "turns", &take_turns, "on|off", "tenants take turns, or no longer", .choices = "on|off"), BY, OPTIONS_END};
 
 /* ---- showing ------------------------------------------------------------------------------------------------------------- */
 
@@ -166,10 +166,11 @@ int cmd_limits_turns(cli *c)
 
 int cmd_queues_set(cli *c)
 {
-    bool on = turns && strcmp(turns, "on") == 0;
+    bool on = take_turns && strcmp(take_turns, "on") == 0;
     int code = 0;
-    if (running < 0 && !turns) return cli_usage(c, "say what: --running N, --turns on or --turns off");
+    if (running < 0 && !take_turns) return cli_usage(c, "say what: --running N, --turns on or --turns off");
     if (running >= 0) code = set(c, PAWL_SCOPE_QUEUE, NULL, (int)running, running ? "limited" : "no longer limited");
-    if (!code && turns) code = set(c, PAWL_SCOPE_TENANTS, NULL, on, on ? "tenants take turns" : "tenants no longer take turns");
+    if (!code && take_turns)
+        code = set(c, PAWL_SCOPE_TENANTS, NULL, on, on ? "tenants take turns" : "tenants no longer take turns");
     return code;
 }

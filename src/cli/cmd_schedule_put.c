@@ -269,12 +269,12 @@ static int edit_on_server(cli *c)
 {
     remote r;
     pawl_error err;
-    pawl_schedule_info info;
+    pawl_schedule_info info = {0};
     remote_about(&r, "/v1/schedules/", c->args[0], "?upcoming=0");
     pawl_status status = remote_send(c, &r, "GET", &err);
     if (!status) status = remote_row(&r, &schedule_shape, r.object, &info, &err);
     int code = status ? cli_fail(c, &err) : read_changes(c, &info.definition);
-    if (!code) code = put_on_server(c, &info.definition, "?how=edit");
+    if (!status && !code) code = put_on_server(c, &info.definition, "?how=edit");
     remote_end(&r);
     return code;
 }

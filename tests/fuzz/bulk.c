@@ -1,6 +1,7 @@
 /* Lines of NDJSON, as `pawl enqueue --bulk` reads them from a file. When it says that all is well there is a task in the store for every
  * line that is not blank (two lines may name one task); otherwise none, for a file of this size is one commit. */
 #include "cli/bulk.h"
+#include "cli/remote.h"
 #include "fuzz/fuzz.h"
 #include <string.h>
 #include <sys/mman.h>
@@ -18,6 +19,14 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     if (nowhere) stdout = nowhere;
     if (nowhere) stderr = nowhere;
     return 0;
+}
+
+/* There is no server here. */
+pawl_status remote_bulk(const cli *c, const pawl_task *tasks, size_t n, pawl_receipt *receipts, pawl_error *refused, pawl_error *err)
+{
+    (void)c, (void)tasks, (void)n, (void)receipts, (void)refused, (void)err;
+    HOLDS(false);
+    return PAWL_INTERNAL;
 }
 
 static size_t stored(pawl *p)
