@@ -26,11 +26,12 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "bench" / "peers"))
+sys.path[:0] = [str(ROOT / "bench" / "peers"), str(ROOT / "tests" / "process")]
 sys.dont_write_bytecode = True
 
 import bench_postgres  # noqa: E402
 import peers  # noqa: E402
+import servers  # noqa: E402
 
 MEDIAN_OF, SCALE_ROUNDS = 3, 5
 
@@ -236,7 +237,8 @@ class Bench:
         t = Table("move", "tasks", "tasks/s, killed three times")
         build = {**os.environ, "PAWL_BIN": str(self.build / "pawl"), "PAWL_MODULES": str(self.build)}
         build["PAWL_TEST_NODE"] = str(self.build / "tests" / "process" / "process_node")
-        ways = ("sqlite", "sqlite"), ("sqlite", "postgres"), ("sqlite", "mysql"), ("mysql", "sqlite"), ("mysql", "postgres"), ("postgres", "mysql"), ("postgres", "sqlite")
+        kinds = ("sqlite", "postgres", "mysql")
+        ways = [("sqlite", "sqlite"), *((a, b) for a in kinds for b in kinds if a != b)]
         for source, target in ways:
             say(f"move from {source} to {target}")
             rows = self.scaled(1_000_000)
@@ -245,6 +247,28 @@ class Bench:
             said = done.stdout.strip().rsplit(" ", 1)[-1] if done.returncode == 0 else "-"
             t.row(f"{source} to {target}", rounded(rows), rounded(float(said.split("/")[0])) if said != "-" else "-")
         return t
+
+    # ---- MariaDB, schedules ------------------------------------------------------------------------------------------------
+
+    def maria_table(self):
+        say("MariaDB")
+        t = Table("measure", "figure", "wanted")
+        os.environ["PAWL_MODULES"] = str(self.build)
+        bulk, callers = ("--batch", 1000), ("--producers", 64, "--batch", 1)
+        rows = (("full life in one process, history kept, batch 1000", 100_000, bulk, 8000),
+                ("full life, 64 callers of one task each", 40_000, callers, 4000))
+        with servers.server("mysql") as server:
+            for number, (text, tasks, how, wanted) in enumerate(rows):
+                found = [self.json(self.build / "pawl", "bench", "--json", "--store", server.side(f"{number}_{turn}"), "--tasks", self.scaled(tasks),
+                                   *how)["tasks_per_s"] for turn in range(MEDIAN_OF)]
+                t.row(text, f"{rounded(statistics.median(found))}/s", f"{rounded(wanted)}/s")
+        return t
+
+    def schedules_table(self):
+        say("schedules")
+        sizes = ["--count", "1000", "--seconds", "1"] if self.short else []
+        done = subprocess.run([str(ROOT / "scripts" / "bench_schedules.py"), "--dir", str(self.build), *sizes], check=True, capture_output=True, text=True)
+        return done.stdout.rstrip()
 
     # ---- the page ----------------------------------------------------------------------------------------------------------
 
@@ -268,10 +292,16 @@ class Bench:
             "Runs on a filled and on an empty store take turns; medians of five. Lists ask for all, for each state, for a queue, a",
             "type and a key; \"rare\" is a single task that is older than all the others.", "", str(self.scale_table()), "",
             self.postgres.page(),
+            "## MariaDB", "",
+            "MariaDB on the same machine, every commit flushed, a buffer pool of 128 MiB; medians of three.", "", str(self.maria_table()), "",
             "## Over HTTP", "",
             "`pawl serve` on durable SQLite, over loopback, beside beanstalkd, in one run; the best of three rounds that take turns.", "",
             self.http_table(), "",
             "## Moving to another store", "", str(self.move_table()), "",
+            "## Schedules that are not due", "",
+            "A worker beside 100,000 yearly schedules and beside none; from the start of its process until its first task has run, and ten",
+            "seconds in which nothing falls due (`scripts/bench_schedules.py`). Questions are what the server was asked, commits on PostgreSQL.",
+            "", self.schedules_table(), "",
             "## Other task systems on the same machine", "",
             "No-op tasks with the same payload; Pawl runs right after each peer, syncs every commit and keeps history. \"Stored one by",
             "one\" is for Pawl the whole life of a task: 64 threads that dispatch, and runs at the same time.", "",

@@ -116,9 +116,9 @@ static PGresult *ask_of(reading *r, const pawl_dump *d, sql_name which)
     return pg_ask(r, which);
 }
 
-static void read_attempts(reading *r, pawl_dump *d, bool most)
+static void read_attempts(reading *r, pawl_dump *d, bool by_range)
 {
-    PGresult *a = most ? ask_range(r, d, SQL_dump_attempts_all) : ask_of(r, d, SQL_dump_attempts);
+    PGresult *a = by_range ? ask_range(r, d, SQL_dump_attempts_all) : ask_of(r, d, SQL_dump_attempts);
     for (int i = 0, row = 0; a && i < d->count; i++) {
         pawl_record *t = &d->tasks[i];
         int count = rows_of(a, &row, t->body.id), most = t->runs - (t->outcome != PAWL_ATTEMPT_NONE);
@@ -140,9 +140,9 @@ static void read_attempts(reading *r, pawl_dump *d, bool most)
     PQclear(a);
 }
 
-static void read_logs(reading *r, pawl_dump *d, bool most)
+static void read_logs(reading *r, pawl_dump *d, bool by_range)
 {
-    PGresult *a = most ? ask_range(r, d, SQL_dump_logs_all) : ask_of(r, d, SQL_dump_logs);
+    PGresult *a = by_range ? ask_range(r, d, SQL_dump_logs_all) : ask_of(r, d, SQL_dump_logs);
     for (int i = 0, row = 0; a && i < d->count; i++) {
         pawl_record *t = &d->tasks[i];
         int count = rows_of(a, &row, t->body.id);
@@ -155,9 +155,9 @@ static void read_logs(reading *r, pawl_dump *d, bool most)
     PQclear(a);
 }
 
-static void read_changes(reading *r, pawl_dump *d, bool most)
+static void read_changes(reading *r, pawl_dump *d, bool by_range)
 {
-    PGresult *a = most ? ask_range(r, d, SQL_dump_changes_all) : ask_of(r, d, SQL_dump_changes);
+    PGresult *a = by_range ? ask_range(r, d, SQL_dump_changes_all) : ask_of(r, d, SQL_dump_changes);
     for (int i = 0, row = 0; a && i < d->count; i++) {
         pawl_record *t = &d->tasks[i];
         int count = rows_of(a, &row, t->body.id);
@@ -175,9 +175,9 @@ static void read_changes(reading *r, pawl_dump *d, bool most)
     PQclear(a);
 }
 
-static void read_families(reading *r, pawl_dump *d, bool most)
+static void read_families(reading *r, pawl_dump *d, bool by_range)
 {
-    PGresult *a = most ? ask_range(r, d, SQL_dump_parents_all) : ask_of(r, d, SQL_dump_parents);
+    PGresult *a = by_range ? ask_range(r, d, SQL_dump_parents_all) : ask_of(r, d, SQL_dump_parents);
     for (int i = 0, row = 0; a && i < d->count; i++) {
         pawl_record *t = &d->tasks[i];
         int count = rows_of(a, &row, t->body.id);
@@ -187,7 +187,7 @@ static void read_families(reading *r, pawl_dump *d, bool most)
         t->parents = all;
     }
     PQclear(a);
-    a = most ? ask_range(r, d, SQL_dump_kin_all) : ask_of(r, d, SQL_dump_kin);
+    a = by_range ? ask_range(r, d, SQL_dump_kin_all) : ask_of(r, d, SQL_dump_kin);
     for (int i = 0, row = 0; a && i < d->count; i++) {
         if (rows_of(a, &row, d->tasks[i].body.id) == 0) continue;
         d->tasks[i].batch = wire64(a, row, 1);
@@ -260,13 +260,12 @@ static void dump_tasks(reading *r, pawl_dump *d)
     for (; d->tasks && d->count < rows; d->count++) read_task(r, a, d->count, &d->tasks[d->count]);
     PQclear(a);
     if (!d->count) return;
-    bool most =
-        2 * (int64_t)d->count > looked; /* then all are asked for by the range, which costs nothing where there is nothing */
-    read_attempts(r, d, most);
-    read_logs(r, d, most);
-    read_changes(r, d, most);
+    bool by_range = 2 * (int64_t)d->count > looked; /* of most of them: what costs nothing where there is nothing */
+    read_attempts(r, d, by_range);
+    read_logs(r, d, by_range);
+    read_changes(r, d, by_range);
     read_lines(r, d);
-    read_families(r, d, most);
+    read_families(r, d, by_range);
 }
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------------ */
