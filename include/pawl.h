@@ -850,8 +850,8 @@ typedef struct pawl_queue_info {
     int64_t waiting, pending, leased, failed; /* stored; failed: unresolved */
     int64_t due;                              /* pending and due now; counted up to 10,000 */
     int64_t oldest_due_us;                    /* run_at of the oldest due task; 0: none */
-    int64_t throttled;                        /* pending that have a rate slot to wait for; of all queues the first 20,000 are counted */
-    int workers, running, ready;              /* of this engine; 0 if it does not serve the queue */
+    int64_t throttled;           /* pending that have a rate slot to wait for; of all queues the first 20,000 are counted */
+    int workers, running, ready; /* of this engine; 0 if it does not serve the queue */
 } pawl_queue_info;
 
 typedef struct pawl_stats_step {

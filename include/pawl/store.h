@@ -905,7 +905,8 @@ typedef enum pawl_query_kind {
 typedef struct pawl_query {
     pawl_query_kind kind;
     pawl_id id;
-    const pawl_filter *filter; /* LIST: limit is set; cursor is what the store itself gave. Of search: its words (src/store/search.h) */
+    const pawl_filter
+        *filter; /* LIST: limit is set; cursor is what the store itself gave. Of search: its words (src/store/search.h) */
     int64_t window_us;
     int64_t before; /* ACTS: `next` of the page before */
     int limit;

@@ -99,10 +99,12 @@ static int64_t look(runtime *rt)
 {
     pawl_query query = {.kind = PAWL_QUERY_FEED, .draining = -1};
     if (atomic_load(&rt->drainable)) query.id = look_numbers(rt).node;
+    int calls = atomic_load(&rt->drain_calls);
     answer *a = look_answer(rt);
     pawl_status status = a ? store_read(rt->store, &query, a->arena, NULL) : PAWL_NO_MEMORY;
     look_drop(a);
-    if (!status && query.id && query.draining >= 0) runtime_drain_asked(rt, query.draining);
+    if (calls % 2 || calls != atomic_load(&rt->drain_calls)) feed_poke(rt, true); /* later, then */
+    else if (!status && query.id && query.draining >= 0) runtime_drain_asked(rt, query.draining);
     return status ? 0 : query.feed.left_us;
 }
 

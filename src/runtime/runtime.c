@@ -384,8 +384,11 @@ pawl_status runtime_drain_node(runtime *rt, int64_t node, bool on, const char *b
     if (rt->options.read_only)
         return err_set(err, PAWL_MISUSE, "%s was opened read_only: open it without to change anything", rt->url);
     pawl_status status = valid_optional(by, "name of the person", err);
-    if (!status) status = store_drain(rt->store, node, on, by, err);
+    if (status) return status;
+    atomic_fetch_add(&rt->drain_calls, 1);
+    status = store_drain(rt->store, node, on, by, err);
     if (!status && atomic_load(&rt->drainable) && look_numbers(rt).node == node) runtime_drain_asked(rt, on);
+    atomic_fetch_add(&rt->drain_calls, 1);
     return status;
 }
 

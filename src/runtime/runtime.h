@@ -584,6 +584,7 @@ struct runtime {
     int64_t drained_seq, stopped_seq; /* how often core said so */
     atomic_bool drainable;            /* it was started: somebody may ask it to drain */
     bool drained_for;                 /* somebody did; driver's */
+    atomic_int drain_calls;           /* of this engine, begun and ended: what was read during one is old */
     int stuck;
     atomic_bool closing;    /* calls from outside end */
     atomic_bool looked_out; /* a caller looks out for its answer */

@@ -11,9 +11,9 @@
 #include "runtime/runtime.h"
 #include <stdio.h>
 
-#define SEARCH_US (150 * PAWL_MILLISECOND)
-#define LOOK_US (20 * PAWL_MILLISECOND) /* what a list gets at least, so that each page comes forward */
-#define PREFIX_MIN 4                    /* digits of an id that say enough */
+#define SEARCH_US (100 * PAWL_MILLISECOND) /* and what the last look takes */
+#define LOOK_US (20 * PAWL_MILLISECOND)    /* what a list gets at least, so that each page comes forward */
+#define PREFIX_MIN 4                       /* digits of an id that say enough */
 
 static const char stages[] = "iktqns"; /* id, key, type, queue, tenant, words */
 

@@ -50,8 +50,8 @@
     X(schedule_disable, POST,   "/v1/schedules/{name}/disable", OPERATE, DESK,   ALL,   no_fields,    no_fields,    "done",         "schedules disable", "Let a schedule fire nothing, on any node") \
     X(schedule_run, POST,   "/v1/schedules/{name}/run",    OPERATE, DESK,   ALL,   no_fields,    run_body,     "receipt",      "schedules run",     "Make a task of a schedule now") \
     X(node_list,    GET,    "/v1/nodes",                   READ,    DESK,   ALL,   nodes_query,  no_fields,    "nodes",        "nodes",             "Processes that run tasks") \
-    X(node_drain,   POST,   "/v1/nodes/{node}/drain",      OPERATE, DESK,   ALL,   no_fields,    no_fields,    "done",         "nodes drain",       "Let a node start nothing more; what runs there comes to its end") \
-    X(node_undrain, POST,   "/v1/nodes/{node}/undrain",    OPERATE, DESK,   ALL,   no_fields,    no_fields,    "done",         "nodes drain",       "Let a node that was drained start tasks again") \
+    X(node_drain,   POST,   "/v1/nodes/{node}/drain",      OPERATE, DESK,   ALL,   no_fields,    no_fields,    "done",         "nodes",             "Let a node start nothing more; what runs there comes to its end") \
+    X(node_undrain, POST,   "/v1/nodes/{node}/undrain",    OPERATE, DESK,   ALL,   no_fields,    no_fields,    "done",         "nodes",             "Let a node that was drained start tasks again") \
     X(worker_list,  GET,    "/v1/workers",                 READ,    LOOP,   ALL,   no_fields,    no_fields,    "workers",      "",                  "Remote workers: what they are for, what they have") \
     X(worker_register, POST, "/v1/workers",                WORK,    DESK,   ALL,   no_fields,    worker_body,  "registered",   "work",              "Register a worker: it may claim tasks of its queues and types") \
     X(worker_leave, DELETE, "/v1/workers/{worker}",        WORK,    LOOP,   ALL,   no_fields,    no_fields,    "done",         "work",              "The worker goes: what it still has is given back") \

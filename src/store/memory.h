@@ -538,7 +538,7 @@ void mem_slot_set(mem_budget *g, mem_task *t, const budget_slot *slot); /* of a 
 void mem_slot_clear(mem_task *t);
 bool mem_slot_good(const mem_task *t);
 int64_t mem_slot_until(const mem *m, const mem_task *t);         /* 0: it has no slot */
-int64_t mem_throttled(mem *m);                             /* tasks that have slots; counted up to 100,000 */
+int64_t mem_throttled(mem *m);                                   /* tasks that have slots; counted up to 100,000 */
 bool mem_spent(const mem *m, const mem_task *t, int64_t now_us); /* a due task that would wait for its budget, and for long */
 void mem_slot_give_back(mem *m, mem_task *t, int64_t now_us);
 int mem_budget_sweep(mem *m, int most, int64_t now_us);

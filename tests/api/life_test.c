@@ -65,12 +65,13 @@ static void drained_by_somebody(void **state)
 {
     world *w = *state;
     stage s = STAGE;
-    world_start(w, &(pawl_handler){.type = "t", .run = stubborn, .ctx = &s}, 1, (pawl_options){.workers = 1});
+    pawl_handler handlers[] = {{.type = "t", .run = stubborn, .ctx = &s}, {.type = "u", .run = succeed}};
+    world_start(w, handlers, 2, (pawl_options){.workers = 1});
     pawl_id running = send(w, (pawl_task){.type = "t"});
     gate_pass(&s.entered);
     int64_t node = own_node(w);
     ok(pawl_drain_node(w->p, node, true, "ann", &w->err));
-    pawl_id waits = send(w, (pawl_task){.type = "t"});
+    pawl_id waits = send(w, (pawl_task){.type = "u"});
     gate_open(&s.leave);
     await(w, running, PAWL_SUCCEEDED);
     refused(pawl_wait(w->p, waits, 0, NULL, &w->err), PAWL_TIMEOUT, "pending");
@@ -80,7 +81,7 @@ static void drained_by_somebody(void **state)
     refused(pawl_drain_node(w->p, node + 1000, true, NULL, &w->err), PAWL_NOT_FOUND, "lives");
     ok(pawl_drain(w->p, 10 * PAWL_SECOND, &w->err)); /* its own program: nobody else ends that */
     ok(pawl_drain_node(w->p, node, false, NULL, &w->err));
-    pawl_id later = send(w, (pawl_task){.type = "t"});
+    pawl_id later = send(w, (pawl_task){.type = "u"});
     refused(pawl_wait(w->p, later, 0, NULL, &w->err), PAWL_TIMEOUT, "pending");
 }
 

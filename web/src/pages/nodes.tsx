@@ -4,7 +4,7 @@ import type { Node, Nodes, Worker, Workers } from "../api";
 import { duration, number, plural } from "../format";
 import { beat, useLive } from "../live";
 import { place, setQuery } from "../router";
-import { Bar, Button, Count, Empty, Name, PageHead, Show, Time, useTitle } from "../ui/basic";
+import { Bar, Button, Card, Count, Empty, Name, PageHead, Show, Time, useTitle } from "../ui/basic";
 import { attempt, confirm } from "../ui/dialog";
 import { State } from "../ui/icons";
 import { Table } from "../ui/table";
@@ -66,8 +66,7 @@ function WorkerList() {
     const workers = view.data?.workers ?? [];
     if (!workers.length) return null;
     return (
-        <section>
-            <h2>Remote workers</h2>
+        <Card title="Remote workers" class="below">
             <Table
                 rows={workers}
                 id={(worker) => worker.worker}
@@ -93,7 +92,7 @@ function WorkerList() {
                     },
                 ]}
             />
-        </section>
+        </Card>
     );
 }
 
