@@ -22,7 +22,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 }
 
 /* There is no server here. */
-pawl_status remote_bulk(const cli *c, const pawl_task *tasks, size_t n, pawl_receipt *receipts, pawl_error *refused, pawl_error *err)
+pawl_status remote_bulk(const cli *c, const pawl_task *tasks, size_t n, pawl_receipt *receipts, pawl_error *refused,
+                        pawl_error *err)
 {
     (void)c, (void)tasks, (void)n, (void)receipts, (void)refused, (void)err;
     HOLDS(false);
