@@ -18,7 +18,7 @@ const environment = Object.fromEntries(Object.entries(process.env).filter(([key]
 
 export class Server {
     constructor({ options = [], folder = mkdtempSync(join(tmpdir(), "pawl-web-")), prefix = "" } = {}) {
-        Object.assign(this, { options, folder, prefix, port: 0, store: `sqlite:${folder}/pawl.db` });
+        Object.assign(this, { options, folder, prefix, port: 0, workers: [], store: `sqlite:${folder}/pawl.db` });
     }
 
     async start() {
@@ -76,6 +76,7 @@ export class Server {
     worker(queue, command, ...options) {
         const child = spawn(PAWL, ["work", "--store", this.store, "--queue", queue, ...options, "--", ...command], { cwd: this.folder, env: environment, stdio: ["ignore", "ignore", "pipe"] });
         let text = "";
+        this.workers.push(child);
         child.stderr.on("data", (data) => (text += data));
         const ended = new Promise((done) => child.once("exit", done));
         return { said: () => text, end: () => (child.kill("SIGTERM"), ended) };
@@ -86,6 +87,7 @@ export class Server {
     }
 
     clean() {
+        for (const child of this.workers) child.kill("SIGKILL");
         rmSync(this.folder, { recursive: true, force: true });
     }
 }
