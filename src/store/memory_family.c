@@ -215,10 +215,10 @@ void mem_family_ended(mem *m, const mem_task *t)
 void mem_family_retried(mem *m, pawl_id id, pawl_id as)
 {
     mem_kin *k = mem_kin_find(m, id);
-    if (!k || (list_empty(&k->told) && list_empty(&k->untold))) return;
+    if (!k) return;
     kin_make(m, as);
     k->retried_as = as;
-    todo(m, k, TO_RETRY);
+    if (!list_empty(&k->told) || !list_empty(&k->untold)) todo(m, k, TO_RETRY);
 }
 
 static void drain(mem *m, mem_kin *k, int64_t now_us)

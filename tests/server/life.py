@@ -32,7 +32,7 @@ def settings():
         checks.that("the sample names the default address", "default: 127.0.0.1:7295" in sample)
         checks.that("the sample is right", "is right" in served.pawl("config", "check", path))
         with open(path, "w", encoding="utf-8") as file:
-            file.write("\n".join(line[2:] if " = " in line and line.startswith("# ") and not any(word in line for word in ("ADDRESS", "NAME", "PATH")) else line for line in sample.splitlines()))
+            file.write("\n".join(line[2:] if " = " in line and line.startswith("# ") and line[2] != " " and not any(word in line for word in ("ADDRESS", "NAME", "PATH")) else line for line in sample.splitlines()))
         checks.that("and its defaults are", "is right" in served.pawl("config", "check", path))
         for line, word in (("nonsense", "name = value"), ("thread = 2", 'did you mean "threads"'), ("threads = many", "whole number"), ("[open", "section"), ("grace = 5", "duration"), ("log-format = xml", "text|json")):
             with open(path, "w", encoding="utf-8") as file:
