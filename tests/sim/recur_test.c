@@ -77,6 +77,10 @@ typedef struct sim_node {
     int runs_count;
 } sim_node;
 
+typedef struct jumps {
+    int64_t by_us, at_us; /* of one direction, and when the last of them was */
+} jumps;
+
 typedef struct world {
     uint64_t seed;
     rng dice;
@@ -87,7 +91,7 @@ typedef struct world {
     pawl_arena *arena;
     zone *utc;
     bool healing;
-    int64_t jumped_us, jumped_at_us; /* the last jumps ahead, and when: steps under way were decided before them */
+    jumps ahead, back; /* of the clock, lately: steps under way were decided before them */
     char url[40];
 } world;
 
@@ -129,13 +133,16 @@ static void judge_task(const watched *s, const pawl_occurrence *o)
             promise(w->schedules[i].seen[k].task != o->task, "%s: a task of two occurrences", s->name);
 }
 
+static int64_t lately(const jumps *j) { return w->clock.boot_us - j->at_us < SLEEP_MOST_US ? j->by_us : 0; }
+
 /* Of all that were missed only those before the last `catch_up` are skipped. */
 static void judge_catch_up(const watched *s, const pawl_occurrence *o)
 {
     int64_t last_us = o->occurrence;
     for (int64_t i = 1; i < o->count + s->rule.catch_up; i++)
         if (!schedule_next(&s->rule, last_us, &last_us)) return;
-    promise(last_us <= o->at_us, "%s: %lld were skipped that could have been caught up with", s->name, (long long)o->count);
+    promise(last_us <= o->at_us + lately(&w->back), "%s: %lld were skipped that could have been caught up with", s->name,
+            (long long)o->count);
 }
 
 static void judge_fate(const watched *s, const pawl_occurrence *o)
@@ -147,9 +154,8 @@ static void judge_fate(const watched *s, const pawl_occurrence *o)
         promise(overlap || !s->rule.after, "%s: skipped, but it follows another", s->name);
         if (!overlap && s->rule.missed == PAWL_MISSED_ALL) judge_catch_up(s, o);
     }
-    int64_t jumped_us = w->clock.boot_us - w->jumped_at_us < SLEEP_MOST_US ? w->jumped_us : 0;
     if (fired && s->rule.missed == PAWL_MISSED_SKIP && s->rule.overlap != PAWL_OVERLAP_QUEUE && !s->rule.after)
-        promise(o->at_us - o->occurrence <= SCHEDULE_LATE_US + s->rule.variance_us + SLEEP_MOST_US + jumped_us,
+        promise(o->at_us - o->occurrence <= SCHEDULE_LATE_US + s->rule.variance_us + SLEEP_MOST_US + lately(&w->ahead),
                 "%s: fired %lld us late", s->name, (long long)(o->at_us - o->occurrence));
 }
 
@@ -473,8 +479,8 @@ static int64_t next_of(const sim_node *n)
 static void jump(int64_t by_us)
 {
     w->clock.now_us += by_us;
-    bool again = w->clock.boot_us - w->jumped_at_us < SLEEP_MOST_US;
-    if (by_us > 0) w->jumped_us = by_us + (again ? w->jumped_us : 0), w->jumped_at_us = w->clock.boot_us;
+    jumps *j = by_us > 0 ? &w->ahead : &w->back;
+    *j = (jumps){lately(j) + llabs(by_us), w->clock.boot_us};
     for (int i = 0; i < NODES; i++) {
         if (!w->nodes[i].up) continue;
         core_clock_jumped(w->nodes[i].core, now_of());
