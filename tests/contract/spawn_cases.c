@@ -52,6 +52,26 @@ static void keys_have_their_say(world *w)
     assert_memory_equal(get(w, old)->payload.data, "2", 1);
 }
 
+/* Born leased, and claimed. */
+static void the_key_of_the_one_that_ends_is_free(world *w)
+{
+    for (int claimed = 0; claimed < 2; claimed++) {
+        int64_t node = join(w, w->a), fence = 1;
+        pawl_op *first = op_insert(w, (spec){.key = "k", .ask_lease = !claimed});
+        apply(w, w->a, node, first);
+        if (claimed) fence = claim_one(w, w->a, node).fence;
+        pawl_op *finish = op_finish(w, first->out_id, fence, PAWL_SUCCEEDED);
+        finish->u.finish.spawns = op_insert(w, (spec){.key = "k"});
+        finish->u.finish.spawns_count = 1;
+        assert_int_equal(apply(w, w->a, node, finish), PAWL_OP_DONE);
+        assert_int_equal(finish->u.finish.spawns->result, PAWL_OP_REPLACED);
+        assert_state(w, first->out_id, PAWL_SUCCEEDED);
+        assert_state(w, finish->u.finish.spawns->out_id, PAWL_PENDING);
+        pawl_op *cancel = op_cancel(w, finish->u.finish.spawns->out_id, NULL);
+        assert_int_equal(apply(w, w->a, node, cancel), PAWL_OP_DONE);
+    }
+}
+
 static void drawn_and_taken_ids(world *w)
 {
     parent p = parent_with(w, 2);
@@ -97,6 +117,7 @@ CASES(spawn_cases){
     {"spawn: stored with the finish, never leased", stored_with_the_finish},
     {"spawn: not stored with a stale finish", not_stored_with_a_stale_finish},
     {"spawn: keys have their say", keys_have_their_say},
+    {"spawn: the key of the one that ends is free", the_key_of_the_one_that_ends_is_free},
     {"spawn: an id that is drawn, one that is taken", drawn_and_taken_ids},
     {"spawn: sent again they exist once", sent_again_they_exist_once},
     {"spawn: one that cannot be stored stops the finish", one_that_cannot_be_stored_stops_the_finish},

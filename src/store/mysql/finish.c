@@ -72,7 +72,7 @@ void my_apply_finish(work *w, int at)
     if (op->u.finish.run.outcome == PAWL_ATTEMPT_NONE) my_quota_give_back(w, row);
     my_leased_drop(w, row);
     my_end_put(w, row, &end);
-    op->out_state = end.to;
+    row->state = op->out_state = end.to; /* its key is free for its spawns */
     for (int i = at + 1; i < f->count && f->ops[i].parent == at; i++) my_apply_insert(w, &f->ops[i]);
 }
 
