@@ -2,7 +2,7 @@
 # Looks for bugs in src/ without running it: clang-tidy (settings: .clang-tidy) and cppcheck (.cppcheck).
 #
 #   scripts/lint.sh           all files, two or more at a time; a file that was clean and did not change is not looked at again
-#   scripts/lint.sh --deep    clang's analyzer follows many times as many paths; some minutes
+#   scripts/lint.sh --deep    with clang's analyzer, which takes some minutes (part of the soak)
 #   scripts/lint.sh FILE...   these files
 #
 # What is known to be clean is remembered in the folder lint of the build (PAWL_BUILD_DIR, else build), by the contents of the file,
@@ -10,10 +10,9 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-# one KNOWN FILE NODES DATABASE: a file by clang-tidy; called through xargs below.
+# one KNOWN FILE CHECKS DATABASE: a file by clang-tidy; called through xargs below.
 if [ "${1:-}" = one ]; then
-    out=$(clang-tidy --quiet -p "$5" --extra-arg=-Wno-unknown-warning-option \
-        --extra-arg=-Xclang --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg="max-nodes=$4" "$3" 2>&1)
+    out=$(clang-tidy --quiet -p "$5" --checks="$4" --extra-arg=-Wno-unknown-warning-option "$3" 2>&1)
     if [ $? -eq 0 ]; then
         : >"$2"
     else
@@ -23,11 +22,11 @@ if [ "${1:-}" = one ]; then
     exit 0
 fi
 
-nodes=12000
+checks='-clang-analyzer-*' # besides those of .clang-tidy
 files=()
 for argument in "$@"; do
     case $argument in
-    --deep) nodes=225000 ;;
+    --deep) checks= ;;
     -*) echo "lint: unknown argument \"$argument\": use --deep or file names" >&2; exit 2 ;;
     *) files+=("$argument") ;;
     esac
@@ -54,7 +53,7 @@ mapfile -t folders < <(grep -ohE -- '-(I|isystem) ?[^ "]+' "$build/compile_comma
     sed 's/^-isystem */-I/' | sort -u | grep -v '/tests')
 
 # What a verdict depends on: the file and all it includes that is ours, and what was asked.
-settings=$(cat .clang-tidy scripts/lint.sh <(clang-tidy --version; echo "$nodes") | sha256sum)
+settings=$(cat .clang-tidy scripts/lint.sh <(clang-tidy --version; echo "$checks") | sha256sum)
 mapfile -t rules < <(clang -MM -std=c17 -D_GNU_SOURCE "${folders[@]}" "${files[@]}" | sed -e ':a;N;$!ba;s/\\\n//g')
 [ ${#rules[@]} -eq ${#files[@]} ] || { echo "lint: clang could not read all files: see above" >&2; exit 1; }
 declare -A hash
@@ -71,7 +70,7 @@ for rule in "${rules[@]}"; do
     for part in "${parts[@]}"; do key+=" ${hash[$part]}"; done
     key=$known/$(sha256sum <<<"$key" | cut -c1-40)
     keys+=" $key"
-    if [ -e "$key" ]; then touch "$key"; else work+=("$key" "${parts[0]}" "$nodes" "$build"); fi
+    if [ -e "$key" ]; then touch "$key"; else work+=("$key" "${parts[0]}" "$checks" "$build"); fi
 done
 failed=0
 if [ ${#work[@]} -gt 0 ]; then

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
 
 #define ASK_FIRST_US (20 * PAWL_MILLISECOND)
 #define ASK_LAST_US (500 * PAWL_MILLISECOND)
@@ -173,7 +173,8 @@ static pawl_status wait_remote(cli *c, pawl_id id, int64_t left_us, pawl_state *
         if (left_us >= 0 && cli_now_us() >= until_us)
             return err_set(err, PAWL_TIMEOUT, "task %s is still %s", text, pawl_state_name(*state));
         if (left_us >= 0 && rest_us > until_us - cli_now_us()) rest_us = until_us - cli_now_us();
-        if (rest_us > 0) usleep((useconds_t)rest_us);
+        struct timespec rest = {.tv_sec = rest_us / PAWL_SECOND, .tv_nsec = rest_us % PAWL_SECOND * 1000};
+        if (rest_us > 0) nanosleep(&rest, NULL);
         rest_us = rest_us < ASK_LAST_US / 2 ? rest_us * 2 : ASK_LAST_US;
     }
 }

@@ -199,7 +199,8 @@ int remote_act_ids(cli *c, const char *path, const pawl_id *ids, const char *not
         json key, value;
         n = c->args_count - at < FIELD_IDS_MAX ? c->args_count - at : FIELD_IDS_MAX;
         int code = ask_about(c, &r, path, ids + at, n, note, &err) ? cli_fail(c, &err) : 0;
-        json results = code ? (json){0} : json_member(r.object, "results");
+        json results = {0};
+        if (!code) results = json_member(r.object, "results");
         if (code && !first) first = code;
         for (size_t i = 0; json_each(results, &i, &key, &value);) {
             code = say_result(c, &r, value, done, say);
