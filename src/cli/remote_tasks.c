@@ -312,7 +312,8 @@ pawl_status remote_bulk(const cli *c, const pawl_task *tasks, size_t n, pawl_rec
     for (size_t i = 0; i < n; i++) remote_task(&r.w, &tasks[i]);
     jsonw_end_array(&r.w);
     pawl_status status = remote_send(c, &r, "POST", err);
-    json results = status ? (json){0} : json_member(r.object, "results");
+    json results = {0};
+    if (!status) results = json_member(r.object, "results");
     for (size_t at = 0; !status && count < n && json_each(results, &at, &key, &value); count++) {
         result it;
         status = read_result(&r, value, &it, err);
