@@ -112,7 +112,8 @@ pawl_status pg_conn_fail(const conn *c, const char *what, pawl_error *err)
 /* ---- what connections share ---------------------------------------------------------------------------------------------- */
 
 /* Our sessions' settings. A proxy would not pass them on, or give them to somebody else. Plans are made once per session, perhaps
- * while a table is empty, and must be good for any number of rows: so none but by index. */
+ * while a table is empty, and must be good for any number of rows, the dead ones that a long reader keeps among them: so none but by index,
+ * in its order. */
 static bool session_options(buf *b, const pg_url *u, const pawl_store_options *o, int64_t call_us)
 {
     int64_t lock_ms = (o->lock_wait_us > 0 ? o->lock_wait_us : 5 * PAWL_SECOND) / 1000;
@@ -121,7 +122,7 @@ static bool session_options(buf *b, const pg_url *u, const pawl_store_options *o
             (long long)call_us / 1000, (long long)lock_ms, (long long)call_us / 1000);
     return buf_str(b, " -c default_transaction_isolation=read\\ committed -c default_transaction_read_only=off"
                       " -c default_transaction_deferrable=off -c client_connection_check_interval=2000 -c jit=off"
-                      " -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off");
+                      " -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c enable_bitmapscan=off");
 }
 
 /* "@." in a statement stands for the schema, a name that was checked to hold no control bytes. */
