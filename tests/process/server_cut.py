@@ -156,13 +156,13 @@ def answers(scene):
 
 def frozen(scene):
     """Connections that fell silent: the node renews on a new one before its lease is over, and its task stays its own."""
-    node = scene.start("silent", True, hold=1, lease_ms=3 * LEASE_MS)
+    node = scene.start("silent", True, hold=1, lease_ms=6 * LEASE_MS)
     task = dispatch(node, "hold")
     node.expect(e="start", id=task["id"])
     heir = scene.start("heir", False)
     scene.gate.expect_passed("renew", 2)  # the connection for that is there
     scene.gate.freeze()
-    lost = node.wait(4 * LEASE_MS / 1000, e="told", id=task["id"])
+    lost = node.wait(7 * LEASE_MS / 1000, e="told", id=task["id"])
     check(not lost, f"the node lost its lease although the server could be reached: {lost}")
     check(not heir.has(e="start", id=task["id"]), "the task was taken away from a node that could reach the server")
     scene.gate.cut()
