@@ -290,7 +290,7 @@ END $$;
 
 -- A row of the answer is a task (want > 0), or the last one, which has only news: what pawl_news says (of others, while tasks are claimed
 -- one after another, every fifth of a second), and besides
---   N now_us        W want paused more next_due_us (0: none) fair        V want lane run_at_us (where to go on)        S, F: see pawl_slots_told
+--   N now_us        W want paused more next_due_us (0: none) fair        V want lane run_at_us (where to go on)        S: see pawl_slots_told
 --   U hints (tasks were unblocked)
 CREATE FUNCTION pawl_claim(p_clock int8[], p_wait_ms int4, p_until int8, p_node int4, p_seen bool, p_queue int4[], p_free int4[],
                            p_prefetch int4[], p_solo bool[], p_any bool[], t_want int4[], t_type int4[],
@@ -301,7 +301,7 @@ RETURNS TABLE (want int4, id int8, fence int4, run_at_us int8, runs int4, failur
                headers text, rate_key bytea, payload bytea, news text)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
     v_did bool;
     v_now int8 := coalesce(p_clock[1], pawl_now());
@@ -490,7 +490,7 @@ END $$;
 
 -- Leases that were granted and cannot be used, back as if nothing had happened but that the fence has grown.
 CREATE FUNCTION pawl_unclaim(p_clock int8[], p_wait_ms int4, p_node int4, p_id int8[], p_fence int8[]) RETURNS void
-LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     r record;
 BEGIN

@@ -118,13 +118,12 @@ END $$;
 
 -- Locks the budgets that a batch may take of or give back to, and makes those that are missing. o_inserts, o_asks: by INSERT and by RESERVE
 -- (q_kind 10) the budget it takes of, or NULL. An INSERT that asks for no lease takes of none that has something left, and need not lock it: it
--- may find another state than it stores by, and then the task asks again when it is claimed. One that stands in a line (pawl_in_line) takes none. Budgets that may be given back to are found
+-- may find another state than it stores by, and then the task asks again when it is claimed. Budgets that may be given back to are found
 -- as well as they can be without locks: whoever is left out is locked late, which may meet a deadlock, and the call is made again.
 CREATE FUNCTION pawl_hold_budgets(p_now int8, i_type int4[], i_rate_key bytea[], i_when int8[], i_ask bool[], i_key text[], i_tenant int4[], q_kind int2[], q_id int8[], q_key bytea[],
                                   o_kind int2[], o_id int8[], OUT o_inserts int8[], OUT o_asks int8[]) LANGUAGE plpgsql AS $$
 DECLARE
     v_inserts int4 := CASE WHEN i_rate_key IS NULL THEN 0 ELSE cardinality(i_rate_key) END;
-    v_lines bool := (SELECT bounds > 0 FROM pawl_gate);
     v_types int4[];
     v_keys bytea[];
     v_takes int8[];
@@ -132,7 +131,7 @@ DECLARE
     v_ids int8[];
 BEGIN
     SELECT array_agg(x.type ORDER BY x.part, x.i), array_agg(l.key ORDER BY x.part, x.i) INTO v_types, v_keys FROM (
-        SELECT 1 AS part, u.i, u.type, CASE WHEN pawl_due(p_now, u.w) <= p_now AND NOT (v_lines AND pawl_in_line(u.type, u.key)) THEN pawl_rate_key(u.key) END AS key, coalesce(u.ask, false) AS starts
+        SELECT 1 AS part, u.i, u.type, CASE WHEN pawl_due(p_now, u.w) <= p_now THEN pawl_rate_key(u.key) END AS key, coalesce(u.ask, false) AS starts
         FROM unnest(i_type, i_rate_key, i_when, i_ask) WITH ORDINALITY u (type, key, w, ask, i)
         WHERE v_inserts > 0
         UNION ALL
@@ -410,8 +409,7 @@ END $$;
 -- ---- leases -----------------------------------------------------------------------------------------------------------------------
 
 -- What a claim tells of tasks of limited types, one line each: "S id until_us epoch", until_us 0: it has no slot. Their slots leave with
--- them, and keyed ones may be taken back until they start. p_lanes: those of the ready index that they came from. And "F queue_id ...": the
--- queues that are flooded (0015_floods.sql).
+-- them, and keyed ones may be taken back until they start. p_lanes: those of the ready index that they came from.
 CREATE FUNCTION pawl_slots_told(p_id int8[], p_lanes int8[]) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     v_types int4[];
@@ -433,7 +431,7 @@ BEGIN
     FROM unnest(p_id) u (id) JOIN pawl_leased l ON l.id = ANY (ARRAY[u.id]) LEFT JOIN s ON s.task_id = l.id
     LEFT JOIN pawl_budget b ON b.id = ANY (ARRAY[s.budget_id]) LEFT JOIN LATERAL pawl_limit_for(b.type_id, b.key) m ON true
     WHERE l.type_id = ANY (v_limited);
-    RETURN coalesce(v_text, '') || coalesce('F ' || nullif(current_setting('pawl.flooded', true), '') || E'\n', '');
+    RETURN coalesce(v_text, '');
 END $$;
 
 -- RELEASE with a slot that was not used (kind 4), and FINISH of what never ran (kind 3): after pawl_end.
@@ -554,8 +552,8 @@ BEGIN
         IF r.node = p_node THEN o_leases := o_leases - r.n; ELSE v_did := pawl_take(r.node, -r.n, p_node, p_lane); END IF;
         v_did := pawl_add(p_node, p_lane, r.queue_id, r.n, -r.n, 0);
         o_hints := o_hints || pawl_hint(r.queue_id, r.priority, r.class, r.type_id, r.due_us);
-        IF r.n >= 2 AND pawl_move_along(p_now, r.queue_id, pawl_lane_of(r.priority, r.class, r.type_id), r.budgets, 40) >= 20 AND r.n = cardinality(x.id) THEN
-            PERFORM pawl_move_along(p_now, r.queue_id, pawl_lane_of(r.priority, r.class, r.type_id), r.budgets, 400); -- nobody else waits for the answer
+        IF r.n >= 2 AND pawl_move_along(p_now, r.queue_id, pawl_lane_of(r.priority, r.class, r.type_id), r.budgets, 200) >= 100 THEN
+            PERFORM pawl_move_along(p_now, r.queue_id, pawl_lane_of(r.priority, r.class, r.type_id), r.budgets, 500);
         END IF;
     END LOOP;
 END $$;

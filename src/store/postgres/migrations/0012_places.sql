@@ -97,10 +97,6 @@ $$;
 CREATE FUNCTION pawl_takes_turns(p_queue int4) RETURNS bool LANGUAGE sql STABLE AS
 $$ SELECT EXISTS (SELECT FROM pawl_bound b WHERE b.scope = 4 AND b.name_id = p_queue AND b.key = '' AND b.most > 0) $$;
 
--- Whether tasks of the type and key run one after the other.
-CREATE FUNCTION pawl_in_line(p_type int4, p_key bytea) RETURNS bool LANGUAGE sql STABLE AS
-$$ SELECT length(p_key) > 0 AND EXISTS (SELECT FROM pawl_bound_for(3::int2, p_type, pawl_rate_key(p_key)) b WHERE b.ordered) $$;
-
 -- Whether tasks of this kind may need places.
 CREATE FUNCTION pawl_bounded(p_queue int4, p_type int4) RETURNS bool LANGUAGE sql STABLE AS $$
     SELECT EXISTS (SELECT FROM pawl_bound b WHERE b.scope = 1 AND b.name_id = p_queue AND b.most > 0)
@@ -435,11 +431,7 @@ BEGIN
         END IF;
     END LOOP;
     IF cardinality(t_task) > 0 THEN v_did := pawl_take_places(t_spot, t_task); END IF;
-    IF cardinality(b_task) > 0 THEN
-        UPDATE pawl_live v SET run_at_us = p_now FROM pawl_slotted q -- the slot is gone, and so is its time
-        WHERE v.id = ANY (b_task) AND v.run_at_us > p_now AND q.task_id = v.id;
-        v_did := pawl_block(b_task, b_spot);
-    END IF;
+    IF cardinality(b_task) > 0 THEN v_did := pawl_block(b_task, b_spot); END IF;
     RETURN true;
 END $$;
 
@@ -751,7 +743,6 @@ DECLARE
     v_count int4 := coalesce(cardinality(p_queue), 0);
     v_turns int4[];
     v_due int4[];
-    v_did bool;
     t int4;
     x record;
 BEGIN
@@ -788,13 +779,6 @@ BEGIN
         o_held := x.o_held;
     END IF;
     FOREACH t IN ARRAY coalesce(v_due, '{}') LOOP
-        IF o_fair[t] AND p_now >> 14 & 15 = 0 AND EXISTS (SELECT FROM pawl_live v WHERE v.state = 2 AND NOT v.blocked AND v.queue_id = p_queue[t]) THEN
-            -- Stored before tenants took turns, or by who did not know it yet: some of each lane four times a second, the last ones first.
-            v_did := pawl_share(ARRAY(
-                SELECT y.id FROM pawl_lanes(p_queue[t], NULL, NULL) g,
-                    LATERAL (SELECT v.id FROM pawl_live v WHERE v.state = 2 AND NOT v.blocked AND v.queue_id = p_queue[t] AND v.lane = g.lane
-                             ORDER BY v.run_at_us DESC, v.id DESC LIMIT 16) y));
-        END IF;
         x := pawl_choose_turns(p_now, p_queue[t], p_any[t], ARRAY(SELECT y.k FROM unnest(t_want, t_type) y (w, k) WHERE y.w = t),
                                0, p_free[t], p_free[t] + p_prefetch[t], p_solo[t] AND NOT o_solo, o_held);
         o_more[t] := x.o_more;

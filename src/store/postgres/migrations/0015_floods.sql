@@ -1,5 +1,5 @@
 -- Floods: many tasks that are due and must wait for rate budgets that have nothing left. They will be moved to their slots (pawl_move_along),
--- but that takes claims. Others of their priority do not wait for it: most of a claim is theirs (flood_others in store/budget.h).
+-- but that takes claims. Others of their priority do not wait for it: up to half of a claim is theirs.
 
 -- The task, which is pending, would have to wait for its budget, and for more than a second.
 CREATE FUNCTION pawl_spent(p_now int8, p_id int8) RETURNS bool LANGUAGE plpgsql STABLE AS $$
@@ -24,40 +24,34 @@ BEGIN
 END $$;
 
 -- p_ids: what a claim would take of lanes of one priority that have more than it may take, locked. If the first of them must wait, some of
--- them are left to other tasks: of lanes whose first one need not wait the first ones, and from the ends of the others. Where these do not
--- take all that they may, the queue's id is added to the setting pawl.flooded: all else that is due has to wait, as far as was looked.
+-- them are left to other tasks: of lanes whose first one need not wait the first ones, and from the ends of the others.
 CREATE FUNCTION pawl_pass_flood(p_now int8, p_queue int4, p_lanes int8[], p_froms int8[], p_ids int8[], p_room int4) RETURNS int8[] LANGUAGE plpgsql AS $$
 DECLARE
-    v_most int4 := CASE WHEN p_room >= 4 THEN p_room - 2 ELSE (p_room + (p_now >> 10 & 1)) / 2 END; -- of one, now this, now that
+    v_half int4 := (p_room + (p_now >> 10 & 1)) / 2; -- of one, now this, now that
     v_found int8[];
     v_locked int8[];
 BEGIN
-    IF v_most = 0 OR NOT pawl_spent(p_now, p_ids[1]) THEN RETURN p_ids; END IF;
+    IF v_half = 0 OR NOT pawl_spent(p_now, p_ids[1]) THEN RETURN p_ids; END IF;
     v_found := ARRAY(
         SELECT y.id FROM (
             SELECT x.id, x.run_at_us FROM unnest(p_lanes, p_froms) g (lane, from_us),
-                LATERAL (SELECT pawl_spent(p_now, v.id) AS spent, (SELECT b.rate_key FROM pawl_body b WHERE b.id = v.id) AS rate_key FROM pawl_live v
+                LATERAL (SELECT pawl_spent(p_now, v.id) AS spent FROM pawl_live v
                          WHERE v.state = 2 AND NOT v.blocked AND v.queue_id = p_queue AND v.lane = g.lane AND v.run_at_us >= g.from_us
                              AND v.run_at_us <= p_now
                          ORDER BY v.run_at_us, v.id LIMIT 1) s,
                 LATERAL ((SELECT v.id, v.run_at_us FROM pawl_live v
                           WHERE NOT s.spent AND v.state = 2 AND NOT v.blocked AND v.queue_id = p_queue AND v.lane = g.lane
                               AND v.run_at_us >= g.from_us AND v.run_at_us <= p_now
-                          ORDER BY v.run_at_us, v.id LIMIT v_most)
+                          ORDER BY v.run_at_us, v.id LIMIT v_half)
                          UNION ALL
                          (SELECT z.id, z.run_at_us FROM (
-                              SELECT v.id, v.run_at_us, v.failures FROM pawl_live v
+                              SELECT v.id, v.run_at_us FROM pawl_live v
                               WHERE s.spent AND v.state = 2 AND NOT v.blocked AND v.queue_id = p_queue AND v.lane = g.lane
                                   AND v.run_at_us >= g.from_us AND v.run_at_us <= p_now
                               ORDER BY v.run_at_us DESC, v.id DESC LIMIT 64) z
-                          WHERE NOT CASE WHEN z.failures = 0 AND (SELECT b.rate_key FROM pawl_body b WHERE b.id = z.id) = s.rate_key
-                                             AND NOT EXISTS (SELECT FROM pawl_slotted q WHERE q.task_id = z.id)
-                                         THEN true ELSE pawl_spent(p_now, z.id) END)) x -- most are of the first one's key
+                          WHERE NOT pawl_spent(p_now, z.id))) x
             WHERE (g.lane >> 32) & 15 = 0) y
-        ORDER BY y.run_at_us, y.id LIMIT v_most);
-    IF cardinality(v_found) < v_most THEN
-        PERFORM set_config('pawl.flooded', concat_ws(' ', nullif(current_setting('pawl.flooded', true), ''), p_queue), true);
-    END IF;
+        ORDER BY y.run_at_us, y.id LIMIT v_half);
     v_locked := ARRAY(SELECT v.id FROM pawl_live v WHERE v.id = ANY (v_found) AND v.state = 2 AND NOT v.blocked AND v.run_at_us <= p_now
                       ORDER BY v.id FOR UPDATE SKIP LOCKED);
     IF cardinality(v_locked) = 0 THEN RETURN p_ids; END IF;
