@@ -47,6 +47,7 @@ async function pages(server) {
         limits: "#/limits",
         concurrency: "#/limits?tab=running",
         nodes: "#/nodes",
+        hooks: "#/hooks",
         log: "#/log",
         settings: "#/settings",
     };

@@ -133,7 +133,15 @@ def network(scene, ways, cut):
 
 
 def answers(scene):
-    """What the node can still say is heard, so its outcome counts, although it learns of that late."""
+    """What the node says is heard, so its outcome counts, although it learns of that late. If every connection of it waited for an
+    answer already it can say nothing: then another runs the task, and it is tried again."""
+    for play in range(1, 7):
+        if answers_once(scene):
+            return f"heard, {play}. try"
+    raise proc.Failure("the outcome was never heard")
+
+
+def answers_once(scene):
     node = scene.start("deaf", True, hold=1)
     task = dispatch(node, "hold")
     node.expect(e="start", id=task["id"])
@@ -142,7 +150,7 @@ def answers(scene):
     node.expect(e="return", id=task["id"])
     heir.tell("drain 20")
     heir.expect(e="drained")
-    taken = bool(heir.has(e="start", id=task["id"]))  # every connection of the node waited for an answer already
+    taken = bool(heir.has(e="start", id=task["id"]))
     check_once(scene, heir, task, attempts=len(scene.stored(heir, task)["attempts"]))
     scene.gate.open()
     if not taken:
@@ -151,7 +159,7 @@ def answers(scene):
     node.expect(e="end", id=dispatch(node)["id"], outcome="succeeded")
     check(len(node.has(e="end", id=task["id"])) == (0 if taken else 1), "the node was told of an outcome that is not its own")
     node.close()
-    return "not heard, run by another" if taken else "heard"
+    return not taken
 
 
 def frozen(scene):
