@@ -49,7 +49,7 @@ function options(props: Props, width: number): uPlot.Options {
         legend: { live: true },
         cursor: { points: { size: 6 }, drag: { x: false, y: false } },
         scales: { y: props.log ? { distr: 3, range: (_u, min, max) => decades(min, max) } : { range: (_u, _min, max) => [0, Math.max(1, max * 1.1)] } },
-        axes: [{ ...axis, size: 38, values: TIMES }, { ...axis, size: 52, ...(props.log ? { splits: powers } : {}), values: (_u: uPlot, splits: number[]) => splits.map(value) }],
+        axes: [{ ...axis, size: 38, values: TIMES }, { ...axis, size: 52, ...(props.log ? { splits: powers } : {}), values: (_u: uPlot, splits: (number | null)[]) => splits.map((split) => (split === null ? "" : value(split))) }],
         series: [
             { label: "time" },
             ...props.lines.map((line) => ({
