@@ -157,8 +157,18 @@ static void find_retry(mem *m, mem_kin *k)
     k->retried_as = as;
 }
 
+static mem_edge *edge_of(const mem_kin *child, const mem_kin *parent)
+{
+    list_each(node, &child->parents) {
+        mem_edge *e = of_up(node);
+        if (e->parent == parent) return e;
+    }
+    return NULL;
+}
+
 static void add_parent(mem *m, mem_kin *child, mem_kin *parent)
 {
+    if (edge_of(child, parent)) return; /* two of one call that were stored as one */
     pawl_state state = CANARY(END_UNNOTICED) ? PAWL_PENDING : state_of(m, parent->id);
     bool ended = pawl_state_terminal(state), badly = ended && state != PAWL_SUCCEEDED && child->if_failed != PAWL_IF_FAILED_RUN;
     mem_edge *e = pool_get(&m->edges);
@@ -269,11 +279,16 @@ static void tell_child(mem *m, mem_kin *k, mem_edge *e, int64_t now_us)
 }
 
 /* Who is held by its failure waits for the new one from now on. */
-static void wait_for_retry(mem *m, mem_kin *k, mem_edge *e)
+static void wait_for_retry(mem *m, mem_kin *k, mem_edge *e, int64_t now_us)
 {
     mem_kin *as = mem_kin_find(m, k->retried_as);
-    e->held = e->told = false;
+    e->held = false;
     e->child->held--;
+    if (edge_of(e->child, as)) { /* it waits for that one anyway */
+        if (e->child->unmet == 0 && e->child->held == 0) set_free(m, e->child, now_us);
+        return;
+    }
+    e->told = false;
     e->child->unmet++;
     e->parent = as;
     list_remove(&e->down);
@@ -281,13 +296,13 @@ static void wait_for_retry(mem *m, mem_kin *k, mem_edge *e)
     if (as->ended) todo(m, as, TO_TELL);
 }
 
-static int tell_held(mem *m, mem_kin *k)
+static int tell_held(mem *m, mem_kin *k, int64_t now_us)
 {
     int count = 1;
     list_each(node, &k->told) {
         mem_edge *e = of_down(node);
         if (!e->held || !e->child->waits) continue;
-        wait_for_retry(m, k, e);
+        wait_for_retry(m, k, e, now_us);
         count++;
     }
     k->todo &= ~(unsigned)TO_RETRY;
@@ -331,7 +346,7 @@ static int tell(mem *m, mem_kin *k, int most, int64_t now_us)
     for (; k->todo & TO_TELL && count < most && !list_empty(&k->untold); count++)
         tell_child(m, k, of_down(k->untold.next), now_us);
     if (list_empty(&k->untold) || CANARY(FIRST_PAGE_ONLY)) k->todo &= ~(unsigned)TO_TELL;
-    if (k->todo == TO_RETRY && count < most) count += tell_held(m, k);
+    if (k->todo == TO_RETRY && count < most) count += tell_held(m, k, now_us);
     return count ? count : 1;
 }
 

@@ -297,6 +297,52 @@ static void child_of_one_that_was_retried(world *w)
     assert_state(w, late, PAWL_PENDING);
 }
 
+static void settle_late(world *w)
+{
+    settle_all(w, 1000);
+    advance(w, S); /* what could not be told yet is told now */
+    settle_all(w, 1000);
+}
+
+/* Who names one that failed, and its retries as well, waits for each of them once. */
+static void child_of_one_and_its_retries(world *w)
+{
+    for (int ended = 0; ended < 3; ended++) {
+        pawl_id a = insert(w, w->a, 0, (spec){0});
+        end(w, a, PAWL_FAILED);
+        pawl_id first = retry_of(w, a);
+        if (ended > 0) end(w, first, PAWL_FAILED);
+        pawl_id second = ended > 0 ? retry_of(w, first) : 0, last = second ? second : first;
+        if (ended > 1) end(w, last, PAWL_SUCCEEDED);
+        pawl_id some[] = {a, last}, all[] = {a, first, last};
+        pawl_op *ops[] = {op_child(w, 2, some, PAWL_IF_FAILED_HOLD), op_child(w, second ? 3 : 2, all, PAWL_IF_FAILED_HOLD)};
+        apply_all(w, w->a, node(w), ops, 2);
+        settle_late(w);
+        for (int i = 0; i < 2 && ended < 2; i++) assert_state(w, ops[i]->out_id, PAWL_WAITING);
+        if (ended < 2) end(w, last, PAWL_SUCCEEDED);
+        settle_late(w);
+        for (int i = 0; i < 2; i++) assert_state(w, ops[i]->out_id, PAWL_PENDING);
+    }
+}
+
+/* Of two that were stored under one key there is one. */
+static void the_same_parent_twice(world *w)
+{
+    pawl_op *one = op_insert(w, (spec){.key = "k"}), *same = op_insert(w, (spec){.key = "k"});
+    pawl_op *op = op_child(w, 2, NULL, PAWL_IF_FAILED_CANCEL);
+    pawl_kin *kin = (pawl_kin *)op->u.insert.family->parents;
+    kin[0].op = one;
+    kin[1].op = same;
+    assert_int_equal(apply(w, w->a, 0, one), PAWL_OP_DONE);
+    apply(w, w->a, 0, same);
+    assert_true(one->out_id == same->out_id);
+    assert_int_equal(apply(w, w->a, 0, op), PAWL_OP_DONE);
+    assert_int_equal(relatives(w, op->out_id, PAWL_PARENTS, 0, 10).count, 1);
+    end(w, one->out_id, PAWL_SUCCEEDED);
+    settle_all(w, 1000);
+    assert_state(w, op->out_id, PAWL_PENDING);
+}
+
 static void cancelled_while_it_waits(world *w)
 {
     pawl_id a = insert(w, w->a, 0, (spec){0}), id = child(w, a, PAWL_IF_FAILED_CANCEL), last = child(w, id, PAWL_IF_FAILED_RUN);
@@ -708,6 +754,8 @@ CASES(family_cases){
     {"parent: a failed one holds until it is retried", hold_policy},
     {"parent: retried, and its retry too, before anybody was told", retried_before_it_was_told},
     {"parent: one that was retried before the child came", child_of_one_that_was_retried},
+    {"parent: one, and its retries as well", child_of_one_and_its_retries},
+    {"parent: the same one twice", the_same_parent_twice},
     {"parent: a child is cancelled while it waits", cancelled_while_it_waits},
     {"parent: whatever ends it is told", every_end_counts},
     {"parent: results are kept for the children", results_are_kept},

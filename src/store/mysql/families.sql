@@ -129,7 +129,8 @@ ON DUPLICATE KEY UPDATE number = number + 1, backs = backs + VALUES(backs);
 
 -- name: kids_lock
 SELECT l.id, l.run_at_us, l.queue_id, l.type_id, l.fence, l.priority, l.class, l.state, l.level, l.keyed, l.runs, l.failures,
-    l.interruptions, l.rescues, l.strikes, $5, e.child_id, w.unmet, w.held, w.if_failed
+    l.interruptions, l.rescues, l.strikes, $5, e.child_id, w.unmet, w.held, w.if_failed,
+    EXISTS (SELECT 1 FROM @.pawl_edge o FORCE INDEX (PRIMARY) WHERE o.parent_id = $6 AND o.child_id = e.child_id)
 FROM (SELECT child_id FROM @.pawl_edge FORCE INDEX (PRIMARY) WHERE parent_id = $1 AND child_id > $2 AND state = $3 ORDER BY child_id LIMIT $4) e
 LEFT JOIN @.pawl_live l FORCE INDEX (PRIMARY) ON l.id = e.child_id
 LEFT JOIN @.pawl_wait w FORCE INDEX (PRIMARY) ON w.child_id = l.id FOR UPDATE;

@@ -264,7 +264,8 @@ bool my_spawns_orphaned(work *w, int at)
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------ */
 
-static void put_parent(work *w, pawl_if_failed if_failed, pawl_id parent, pawl_id child)
+/* Does it wait for this one? */
+static bool put_parent(work *w, pawl_if_failed if_failed, pawl_id parent, pawl_id child)
 {
     pawl_state state = my_kin_state(w, parent);
     bool ended = pawl_state_terminal(state), badly = ended && state != PAWL_SUCCEEDED && if_failed != PAWL_IF_FAILED_RUN;
@@ -274,18 +275,30 @@ static void put_parent(work *w, pawl_if_failed if_failed, pawl_id parent, pawl_i
     my_rows_end(w, TABLE_EDGES);
     if (badly) my_unsettled_put(w, parent, UNTOLD_END, child - 1, state);
     else if (!ended && w->borrowed) my_unsettled_put(w, parent, UNTOLD_LOOK, child - 1, 0);
+    return !ended || badly;
+}
+
+/* How many it waits for: parents that were stored as one are one. */
+static int put_parents(work *w, const flat_op *o, const pawl_family *f, pawl_id child)
+{
+    pawl_op_result result;
+    pawl_id *ids = my_work_alloc(w, ((size_t)f->parents_count + 1) * sizeof *ids);
+    int unmet = 0;
+    for (int i = 0; ids && i < f->parents_count; i++) ids[i] = who(w, o, &f->parents[i], &result);
+    for (int i = 0, count = ids ? my_sort_ids(ids, f->parents_count) : 0; i < count; i++)
+        unmet += put_parent(w, f->if_failed, ids[i], child);
+    return unmet;
 }
 
 void my_family_put(work *w, const flat_op *o, pawl_id id, const kinship *k)
 {
     const pawl_family *f = o->op->u.insert.family;
-    pawl_op_result result;
     if (w->f->families) know(w, id, PAWL_PENDING);
     if (!f) return;
-    for (int i = 0; i < f->parents_count; i++) put_parent(w, f->if_failed, who(w, o, &f->parents[i], &result), id);
-    if (k->unmet > 0) {
+    int unmet = put_parents(w, o, f, id);
+    if (unmet > 0) {
         my_rows_begin(w, TABLE_WAITS);
-        buf_fmt(&w->tables[TABLE_WAITS].text, "%lld,%d,0,%d", (long long)id, k->unmet, (int)f->if_failed);
+        buf_fmt(&w->tables[TABLE_WAITS].text, "%lld,%d,0,%d", (long long)id, unmet, (int)f->if_failed);
         my_rows_end(w, TABLE_WAITS);
     }
     if (k->batch) my_batch_join(w, k->batch, id);

@@ -16,7 +16,7 @@
 #define AT_ONCE 500 /* told in one transaction */
 #define CANCELS 200 /* members that are cancelled in one transaction */
 
-enum { LIVE = 15, CHILD, UNMET, HELD, IF_FAILED }; /* columns of SQL_kids_lock, behind those of the task */
+enum { LIVE = 15, CHILD, UNMET, HELD, IF_FAILED, OTHER }; /* columns of SQL_kids_lock, behind those of the task */
 
 typedef struct telling {
     pawl_id id;
@@ -118,14 +118,19 @@ static void tell_child(settling *k, const telling *t, waiting *c, pawl_id child)
     if (held && t->retry) my_unsettled_put(&k->w, t->id, UNTOLD_RETRIED, child - 1, t->retry);
 }
 
-/* The edge goes to the new task, which it waits for from now on. */
-static void wait_for_retry(settling *k, const telling *t, waiting *c)
+/* The edge goes to the new task, which it waits for from now on, if it did not anyway. */
+static void wait_for_retry(settling *k, const telling *t, waiting *c, bool anyway)
 {
     work *w = &k->w;
     if (!c || c->gone) return;
     c->held--;
-    c->unmet++;
     c->changed = true;
+    if (anyway) {
+        edge_put(w, t->id, c->row.id, EDGE_TOLD);
+        if (c->unmet <= 0 && c->held == 0) set_free(k, c);
+        return;
+    }
+    c->unmet++;
     my_rows_begin(w, TABLE_EDGES_MOVED);
     buf_fmt(&w->tables[TABLE_EDGES_MOVED].text, "%lld,%lld,%lld", (long long)t->id, (long long)c->row.id, (long long)t->value);
     my_rows_end(w, TABLE_EDGES_MOVED);
@@ -169,6 +174,7 @@ static bool ask_generation(settling *k)
         my_put_int(w->c, t->kind == UNTOLD_RETRIED ? EDGE_HELD : EDGE_UNTOLD);
         my_put_int(w->c, t->room);
         my_put_int(w->c, i);
+        my_put_int(w->c, t->kind == UNTOLD_RETRIED ? t->value : 0);
         my_add(w->c, SQL_kids_lock);
     }
     return my_send(w->c, CALL_READS);
@@ -181,7 +187,7 @@ static void tell_page(settling *k, const answer *a, int at)
     for (; i < rows && k->left > 0 && !k->w.no_memory; i++) {
         waiting *c = child_of(k, a, i);
         if (t.kind == UNTOLD_END) tell_child(k, &t, c, get_int(a, i, CHILD));
-        else wait_for_retry(k, &t, c);
+        else wait_for_retry(k, &t, c, get_int(a, i, OTHER));
         k->left--;
     }
     telling *now = &k->list[at]; /* the list may have grown */

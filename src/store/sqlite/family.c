@@ -130,24 +130,28 @@ static void put_edge(tx *t, pawl_id parent, pawl_id child, int state)
     query_run(&q);
 }
 
-static void put_parent(tx *t, const pawl_family *f, pawl_id parent, pawl_id child)
+/* How often it waits for this one: 0 also if two of its parents were stored as one. */
+static int put_parent(tx *t, const pawl_family *f, pawl_id parent, pawl_id child)
 {
     pawl_state state = kin_state(t, parent);
     bool ended = pawl_state_terminal(state), badly = ended && state != PAWL_SUCCEEDED && f->if_failed != PAWL_IF_FAILED_RUN;
     put_edge(t, parent, child, ended && !badly ? EDGE_TOLD : EDGE_UNTOLD);
+    bool twice = !t->c->rc && sqlite3_changes(t->c->db) == 0;
     if (badly) unsettled_put(t, parent, UNTOLD_END, child - 1, state);
+    return (!ended || badly) && !twice;
 }
 
 void family_put(tx *t, const pawl_op *op, pawl_id id, const kinship *k)
 {
     const pawl_family *f = op->u.insert.family;
     pawl_op_result result;
+    int unmet = 0;
     if (!f) return;
-    for (int i = 0; i < f->parents_count; i++) put_parent(t, f, who(t, &f->parents[i], &result), id);
-    if (k->unmet > 0) {
+    for (int i = 0; i < f->parents_count; i++) unmet += put_parent(t, f, who(t, &f->parents[i], &result), id);
+    if (unmet > 0) {
         query q = query_on(t->c, SQL_wait_put);
         put_int(&q, id);
-        put_int(&q, k->unmet);
+        put_int(&q, unmet);
         put_int(&q, 0);
         put_int(&q, f->if_failed);
         query_run(&q);

@@ -16,7 +16,7 @@ SELECT child_id FROM pawl_edge WHERE parent_id = ? AND child_id > ? AND state = 
 UPDATE pawl_edge SET state = ? WHERE parent_id = ? AND child_id = ?;
 
 -- name: edge_move
-UPDATE pawl_edge SET parent_id = ?, state = 0 WHERE parent_id = ? AND child_id = ?;
+UPDATE OR IGNORE pawl_edge SET parent_id = ?, state = 0 WHERE parent_id = ? AND child_id = ?;
 
 -- name: edges_told
 UPDATE pawl_edge SET state = 1 WHERE parent_id = ? AND child_id > ? AND child_id <= ? AND state = 0;
