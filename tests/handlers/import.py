@@ -22,6 +22,7 @@ import served
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "process"))
 
+import proc  # noqa: E402
 import servers  # noqa: E402
 
 checks = served.Checks()
@@ -267,7 +268,7 @@ def main():
     parser.add_argument("kind", nargs="?", choices=["postgres", "mysql"])
     parser.add_argument("--rows", type=int, default=0)
     parser.add_argument("--kills", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--seed", type=int, default=proc.seed())
     parser.add_argument("--memory", type=int, default=0, help="MiB that the server may have")
     o = parser.parse_args()
     if not o.rows and not o.kind:

@@ -20,6 +20,12 @@ def deadline(seconds):
     return seconds * FACTOR
 
 
+def seed():
+    """Where random choices begin: PAWL_SEED, a number, or `random` for another one each time, as in the long forms; else always the same."""
+    given = os.environ.get("PAWL_SEED", "1")
+    return int.from_bytes(os.urandom(4), "little") if given == "random" else int(given)
+
+
 class Failure(Exception):
     pass
 

@@ -97,7 +97,7 @@ def main():
     parser = servers.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--keys", type=int, default=12)
-    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
+    parser.add_argument("--seed", type=int, default=proc.seed())
     args = parser.parse_args()
     print(f"seed {args.seed}", flush=True)
     count = int(args.seconds * 1e6 / STEP_US) + BURST
