@@ -130,7 +130,7 @@ def main():
         for slot in range(NODES):
             fleet.kill(slot)
         clean = nodes.start("clean", few=1, workers=8, lease_ms=LEASE_MS)
-        clean.tell("drain 60")
+        clean.tell("drain 180")
         clean.expect(90, e="drained")
         clean.close()
         sender.close()

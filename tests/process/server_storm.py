@@ -20,7 +20,7 @@ import kill_loop
 import proc
 import servers
 
-LEASE_MS = 1000
+LEASE_MS = 2000  # nobody who lives stands still for as long
 
 
 class Storm(kill_loop.Loop):

@@ -8,7 +8,7 @@ import time
 
 import proc
 
-LIMIT_S = 5  # typically it takes milliseconds; a wake-up that is lost never comes
+LIMIT_S = 15  # typically it takes milliseconds; a wake-up that is lost never comes
 
 
 def commit(sender, idle, command, delay_ms=0):

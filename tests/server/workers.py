@@ -110,7 +110,7 @@ def waiting(server):
         thread.join(served.PATIENCE)
         kinds, at = got[-1] if got else (None, 0)
         checks.equal(f"woken: {what}", kinds, [what])
-        checks.that(f"in time: {what}", at - begun < 3 * served.FACTOR, at - begun)
+        checks.that(f"in time: {what}", at - begun < 8, at - begun)  # it waits for ten seconds
     worker.server.request("DELETE", f"/v1/workers/{worker.id}")
 
 
@@ -173,10 +173,10 @@ def silent(server):
     checks.equal("as poison", ended["reason"], "rescued_too_often")
     checks.equal("attempts", {attempt["outcome"] for attempt in ended["attempts"]}, {"rescued"})
     checks.equal("who is silent is forgotten", worker.call("renew", {}).status, 404)
-    heard = Worker(server, queues=["heard"], lease="500ms")
+    heard = Worker(server, queues=["heard"], lease="2s")
     kept = add(server, "kept", queue="heard")
     mine = heard.claim()["tasks"][0]
-    until = time.monotonic() + 1.5
+    until = time.monotonic() + 3
     while time.monotonic() < until:
         heard.renew(mine)
         threading.Event().wait(0.1)
