@@ -13,7 +13,8 @@
 #       these tests mostly wait, for a lease to end or a server to start: up to four of them run beside what keeps processors busy
 #
 # Labels: quick (in `make quick` and `make check`), check (in `make check`; the default), soak (in `make soak` only),
-# no-asan and no-tsan (left out of that run). Every test finds PAWL_BIN, PAWL_SOURCE_DIR, PAWL_BUILD_DIR in its environment.
+# no-asan and no-tsan (left out of that run). Every test finds PAWL_BIN, PAWL_SOURCE_DIR, PAWL_BUILD_DIR in its environment, and
+# PAWL_TIMEOUT_FACTOR: how many times longer things take in this build. Those labelled soak also find PAWL_SEED=random.
 enable_testing()
 
 find_path(CMOCKA_INCLUDE_DIR cmocka.h)
@@ -35,6 +36,7 @@ set(test_environment
     PAWL_BIN=${CMAKE_BINARY_DIR}/pawl
     PAWL_SOURCE_DIR=${CMAKE_SOURCE_DIR}
     PAWL_BUILD_DIR=${CMAKE_BINARY_DIR}
+    PAWL_TIMEOUT_FACTOR=${PAWL_TIMEOUT_FACTOR}
     CC=${CMAKE_C_COMPILER}
     ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1
     UBSAN_OPTIONS=print_stacktrace=1
@@ -48,7 +50,10 @@ function(pawl_test_properties)
     if(NOT arg_TIMEOUT)
         set(arg_TIMEOUT 60)
     endif()
-    math(EXPR timeout "${arg_TIMEOUT} * ${PAWL_TIMEOUT_FACTOR}")
+    if("soak" IN_LIST arg_LABELS)
+        list(APPEND arg_ENV PAWL_SEED=random) # elsewhere always the same: what fails by chance helps nobody
+    endif()
+    math(EXPR timeout "${arg_TIMEOUT} * ${PAWL_TIMEOUT_FACTOR} * 3") # a busy machine is as slow as that
     set_tests_properties(${arg_NAME} PROPERTIES
         LABELS "${arg_LABELS}" TIMEOUT ${timeout} ENVIRONMENT "${test_environment};${arg_ENV}" PROCESSORS 2)
 endfunction()

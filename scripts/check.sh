@@ -6,18 +6,22 @@
 #   scripts/check.sh soak     the long ones, and each fuzzer for five minutes
 #   scripts/check.sh fuzz     each fuzzer for FUZZ_SECONDS (60)
 #
-# Runs everything even if something fails; the last line counts all runs together.
+# Runs everything even if something fails; the last line counts all runs together. Of a few tests that fail each gets a second try,
+# alone (but not of the long forms): one that then passes counts as passed, and is named in the line before the last. What a
+# sanitizer reported stays a failure, and so does a broken promise.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 jobs=${JOBS:-$(nproc 2>/dev/null || echo 2)}
 slots=$((2 * jobs + 4)) # most tests take two, those that only wait take one (pawl_waits in cmake/tests.cmake)
+chances=5 # where more tests fail than that, it was not by chance; the long forms look for what happens seldom, and have none
 passed=0
 failed=0
+second=() # those that passed only at the second try
 
 # run PRESET BINARY_DIR CTEST_ARGUMENT...
 run() {
-    local preset=$1 dir=$2 log
+    local preset=$1 dir=$2 log before
     shift 2
     echo "== $preset"
     log=$(mktemp)
@@ -28,9 +32,47 @@ run() {
         failed=$((failed + 1))
         return
     fi
-    "${wrap[@]}" ctest --test-dir "$dir" --output-on-failure --no-tests=error --parallel "$slots" "$@" 2>&1 | tee "$log"
+    before=$failed
+    tests "$dir" "$slots" "$@" | tee "$log"
     count "$log"
+    [ "$failed" -eq "$before" ] || again "$preset" "$dir" "$log" "$@"
     rm -f "$log"
+}
+
+# tests BINARY_DIR SLOTS CTEST_ARGUMENT...
+tests() {
+    local dir=$1 most=$2
+    shift 2
+    rm -f "$dir/Testing/Temporary/LastTestsFailed.log"
+    "${wrap[@]}" ctest --test-dir "$dir" --output-on-failure --no-tests=error --parallel "$most" "$@" 2>&1
+}
+
+# again PRESET BINARY_DIR LOG CTEST_ARGUMENT...: the second try of those that failed in the run whose output is in the file LOG
+again() {
+    local preset=$1 dir=$2 log=$3 names
+    shift 3
+    names=$(comm -23 <(bad "$dir") <(reported "$log"))
+    if [ -z "$names" ] || [ "$(wc -l <<<"$names")" -gt "$chances" ]; then
+        return
+    fi
+    echo "== $preset, second try"
+    tests "$dir" 1 "$@" -R "^($(paste -sd '|' <<<"$names"))\$" | tee "$log"
+    grep -q 'tests passed, ' "$log" || return
+    while read -r name; do
+        second+=("$name ($preset)")
+        passed=$((passed + 1))
+        failed=$((failed - 1))
+    done < <(comm -23 <(echo "$names") <(bad "$dir"))
+}
+
+# The names of the tests that failed in the last run, sorted.
+bad() { sed 's/^[0-9]*://' "$1/Testing/Temporary/LastTestsFailed.log" 2>/dev/null | sort; }
+
+# The names of the tests, sorted, below whose result in ctest's output there is what no busy machine explains: the report of a
+# sanitizer or of valgrind, or the verdict of tests/process/history.py.
+reported() {
+    awk '/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: / { name = $4 }
+         name != "" && /Sanitizer:|runtime error:|==[0-9]+==|a promise was broken/ { print name }' "$1" | sort -u
 }
 
 # Adds ctest's own count, from the file named, to ours.
@@ -46,6 +88,7 @@ count() {
 
 # fuzz SECONDS
 fuzz() {
+    chances=0
     settings=("-DPAWL_FUZZ_SECONDS=$1")
     only=(--target fuzzers)
     run fuzz build/fuzz -L '^fuzz$'
@@ -71,6 +114,7 @@ check)
     run tsan build/tsan -LE '^(soak|no-tsan)$'
     ;;
 soak)
+    chances=0
     run release build -L '^soak$' --parallel 1
     fuzz 300
     ;;
@@ -82,5 +126,6 @@ fuzz)
     exit 2
     ;;
 esac
+[ ${#second[@]} -eq 0 ] || echo "passed only at the second try: $(printf '%s, ' "${second[@]}" | sed 's/, $//')"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

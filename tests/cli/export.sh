@@ -6,7 +6,7 @@ copy=sqlite:$dir/copy.db
 
 # ---- a store with something of everything
 pawl enqueue --type ok --payload '{"n": 1,  "text": "é\u0000\n"}' --headers 'a: b' --created-by ann --priority -7 >/dev/null
-head -c 300 /dev/urandom >bytes
+python3 -c 'import sys; sys.stdout.buffer.write(bytes(range(256)) + bytes(44))' >bytes
 pawl enqueue --type ok --payload-file bytes --content-type application/octet-stream --tenant acme --key 'k "1"' >/dev/null
 bad=$(pawl enqueue --type bad --max-attempts 2)
 pawl work --once --type ok -- cat >/dev/null

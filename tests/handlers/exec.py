@@ -283,7 +283,7 @@ def check_kill(server):
     server.process.send_signal(signal.SIGTERM)
     server.wait_line("stopping")
     server.process.send_signal(signal.SIGTERM)
-    server.process.wait(60 * served.FACTOR)
+    server.process.wait(served.PATIENCE)
     checks.that("a second signal ends it", not alive(pid))
     server.start_again()
     pid = pid_of(server, "nest")

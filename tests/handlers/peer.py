@@ -71,7 +71,7 @@ class Peer:
 
     def wait(self, path, count=1):
         with self.changed:
-            if not self.changed.wait_for(lambda: len(self.of(path)) >= count, 30 * served.FACTOR):
+            if not self.changed.wait_for(lambda: len(self.of(path)) >= count, served.PATIENCE):
                 raise AssertionError(f"{path}: {len(self.of(path))} of {count} came")
             return self.of(path)
 

@@ -44,7 +44,7 @@ def refused(node, text):
 
 def end(nodes, last, held):
     """All has ended well, and the file is sound."""
-    last.tell("drain 30")
+    last.tell("drain 90")
     last.expect(e="drained")
     last.tell("dump")
     last.expect(e="dumped")

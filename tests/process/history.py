@@ -32,7 +32,7 @@ import sys
 TERMINAL = {"succeeded", "failed", "cancelled"}
 ACCEPTED = {"succeeded", "failed", "cancelled", "retry", "snoozed", "timeout", "interrupted"}  # outcomes of attempts
 HOOKED = {"succeeded", "failed", "cancelled", "retry"}
-RESUME_US = 500_000 * float(os.environ.get("PAWL_TIMEOUT_FACTOR", "1"))  # until a process that goes on has looked at the clock
+RESUME_US = 1_500_000 * float(os.environ.get("PAWL_TIMEOUT_FACTOR", "1"))  # until a process that goes on has looked at the clock
 STORED = {"created", "replaced", "updated"}  # answers after which the store holds what was sent
 
 

@@ -140,7 +140,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--nodes", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
+    parser.add_argument("--seed", type=int, default=proc.seed())
     args = parser.parse_args()
     print(f"seed {args.seed}", flush=True)
     with proc.nodes() as found:

@@ -164,7 +164,7 @@ def main():
     parser.add_argument("--to", choices=("sqlite", *servers.KINDS), default="sqlite")
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--rows", type=int, default=20000)
-    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
+    parser.add_argument("--seed", type=int, default=proc.seed())
     args = parser.parse_args()
     print(f"seed {args.seed}", flush=True)
     with proc.nodes() as found:

@@ -30,7 +30,7 @@ SCHEDULES = ("tick", "tock")
 RUN = """note() { printf '%s %s %s %s\\n' "$1" "$PAWL_TASK_ID" "$PAWL_TASK_TYPE" "$body" >>"$NOTES"; }
 body=$(cat)
 note begins
-sleep 0.0$((RANDOM % 9 + 1))
+sleep 0.0$((1${body//[^0-9]/} % 9 + 1))
 note ends
 """
 
@@ -220,7 +220,7 @@ def main():
     parser.add_argument("--from", choices=("sqlite", *servers.KINDS), default="sqlite")
     parser.add_argument("--to", choices=("sqlite", *servers.KINDS), default="sqlite")
     parser.add_argument("--keys", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
+    parser.add_argument("--seed", type=int, default=proc.seed())
     args = parser.parse_args()
     print(f"seed {args.seed}", flush=True)
     with proc.nodes() as found:

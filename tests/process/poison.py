@@ -41,7 +41,7 @@ def alone(nodes):
     for i in range(2, 5):
         die(nodes.start(f"n{i}"))
     last = nodes.start("n5")
-    last.tell("drain 30")
+    last.tell("drain 90")
     last.expect(e="drained")
     stored = {line["type"]: line for line in dump(last).values()}
     task = stored["crash"]
@@ -69,7 +69,7 @@ def with_neighbours(nodes):
         check(generation < 12, "a dozen processes died of one task")
         node = nodes.start(f"g{generation}", hold=int(generation == 2), workers=8)
         with contextlib.suppress(BrokenPipeError):  # it may be dead already
-            node.tell("drain 30")
+            node.tell("drain 90")
         if node.wait(e="drained"):
             break
         die(node)

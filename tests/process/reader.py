@@ -12,7 +12,7 @@ import proc
 
 PAWL = os.environ["PAWL_BIN"]
 GROWN = 24 << 20  # doctor speaks from 16 MiB on
-PATIENCE_S = 2  # a checkpoint waits 50 ms for the reader
+PATIENCE_S = 5  # a checkpoint waits 50 ms for the reader; a commit may wait for a busy disk
 
 
 def check(condition, text):
@@ -57,7 +57,7 @@ with proc.nodes() as nodes:
             slowest = max(slowest, work(node, runner, 25))
         tasks += 50
         check(tasks < 20000, f"{tasks} tasks made {os.stat(wal).st_size} bytes of WAL: the reader does not hold it back")
-    check(slowest < proc.deadline(PATIENCE_S), f"a dispatch took {slowest:.2f} s beside a long reader")
+    check(slowest < PATIENCE_S * proc.FACTOR, f"a dispatch took {slowest:.2f} s beside a long reader")
     check(reader.execute("SELECT count(*) FROM pawl_body").fetchone()[0] == seen, "the reader's snapshot moved")
 
     found = examine(nodes.path)

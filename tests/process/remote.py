@@ -19,20 +19,21 @@ import threading
 import time
 
 import history
+import proc
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "clients", "python", "src"))
 import pawl  # noqa: E402
 
 PAWL = os.environ.get("PAWL_BIN") or sys.exit("PAWL_BIN does not say where the binary is")
-FACTOR = float(os.environ.get("PAWL_TIMEOUT_FACTOR", "1"))
-LEASE = 1.5 * (1 if FACTOR == 1 else 2)
+LEASE = 1.5 * (1 if proc.FACTOR == 1 else 2)
 WORKERS = 3
 
 
 class Storm:
     def __init__(self, directory, dice):
         self.directory, self.dice, self.rounds = directory, dice, 0
+        self.sizes = random.Random(dice.random())  # the feeder's own, for it is a thread
         self.workers, self.listen, self.server, self.url = {}, "127.0.0.1:0", None, None
         self.driver = open(os.path.join(directory, "driver.jsonl"), "w", encoding="utf-8")  # noqa: SIM115
         self.over = threading.Event()
@@ -90,7 +91,7 @@ class Storm:
         client, token = pawl.Client(self.url, timeout=5), 0
         with open(os.path.join(self.directory, "feeder.jsonl"), "w", encoding="utf-8") as file:
             while not self.over.is_set():
-                tokens = [f"t{token + i}" for i in range(self.dice_size())]
+                tokens = [f"t{token + i}" for i in range(self.sizes.choice((1, 5, 20)))]
                 token += len(tokens)
                 file.write("".join(json.dumps({"t": now(), "e": "begin", "token": name, "key": ""}) + "\n" for name in tokens))
                 try:
@@ -103,10 +104,6 @@ class Storm:
                     file.write(json.dumps({"t": now(), "e": "ack", "token": name, "id": answer["id"], "outcome": answer["outcome"]}) + "\n")
                 self.over.wait(0.04)
 
-    @staticmethod
-    def dice_size():
-        return random.choice((1, 5, 20))
-
     # ---- the whole -----------------------------------------------------------------------------------------------------------------
 
     def run(self, seconds):
@@ -117,7 +114,7 @@ class Storm:
         feeder.start()
         until, turn = time.monotonic() + seconds, 0
         while time.monotonic() < until:
-            time.sleep((0.3 + 1.2 * self.dice.random()) * FACTOR)  # the moment of the next blow
+            time.sleep((0.3 + 1.2 * self.dice.random()) * proc.FACTOR)  # the moment of the next blow
             turn += 1
             if turn % 3 == 0:
                 self.kill_server()
@@ -132,7 +129,7 @@ class Storm:
 
     def calm(self):
         """Until all have ended."""
-        client, until = pawl.Client(self.url), time.monotonic() + 60 * FACTOR
+        client, until = pawl.Client(self.url), time.monotonic() + 60 * proc.FACTOR
         while time.monotonic() < until:
             stats = client._call("GET", "/v1/stats")
             if stats["pending"] + stats["leased"] + stats["waiting"] == 0:
@@ -153,7 +150,7 @@ class Storm:
         self.say("exited", "store")
         self.say("killed", "feeder")  # what it did not hear of may have happened
         self.server.terminate()
-        if self.server.wait(60 * FACTOR):
+        if self.server.wait(60 * proc.FACTOR):
             raise AssertionError(f"the server ended with {self.server.returncode}")
 
     def clean(self):
@@ -170,7 +167,7 @@ def now():
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--seconds", type=float, default=10)
-    options.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    options.add_argument("--seed", type=int, default=proc.seed())
     options.add_argument("--keep", action="store_true")
     given = options.parse_args()
     print(f"seed {given.seed}")

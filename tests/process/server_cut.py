@@ -92,6 +92,10 @@ def finish(scene):
 
 
 def claim(scene):
+    return f"run after {proc.in_time(LEASE_MS + 2000, lambda: claim_once(scene)):.0f} ms"
+
+
+def claim_once(scene):
     runner = scene.start("runner", True)
     sender = scene.start("sender", False, serve=0)
     scene.gate.lose_answer("claim")
@@ -101,10 +105,9 @@ def claim(scene):
     took_ms = (start["t"] - task["t"]) / 1000
     runner.expect(e="end", id=task["id"], outcome="succeeded")
     check_once(scene, runner, task, attempts=len(scene.stored(runner, task)["attempts"]))
-    check(took_ms <= LEASE_MS + proc.deadline(2) * 1000, f"the task waited {took_ms:.0f} ms under a lease nobody knew of")
     sender.close()
     runner.close()
-    return f"run after {took_ms:.0f} ms, fence {start['fence']}"
+    return took_ms  # longer than its lease: under one that nobody knew of
 
 
 def network(scene, ways, cut):
@@ -148,7 +151,7 @@ def answers_once(scene):
     heir = scene.start("heir", False)
     scene.gate.hold("to_client")
     node.expect(e="return", id=task["id"])
-    heir.tell("drain 20")
+    heir.tell("drain 60")
     heir.expect(e="drained")
     taken = bool(heir.has(e="start", id=task["id"]))
     check_once(scene, heir, task, attempts=len(scene.stored(heir, task)["attempts"]))
@@ -170,7 +173,7 @@ def frozen(scene):
     heir = scene.start("heir", False)
     scene.gate.expect_passed("renew", 2)  # the connection for that is there
     scene.gate.freeze()
-    lost = node.wait(7 * LEASE_MS / 1000, e="told", id=task["id"])
+    lost = node.wait(7 * LEASE_MS / 1000 / proc.deadline(1), e="told", id=task["id"])
     check(not lost, f"the node lost its lease although the server could be reached: {lost}")
     check(not heir.has(e="start", id=task["id"]), "the task was taken away from a node that could reach the server")
     scene.gate.cut()

@@ -105,7 +105,17 @@ def look(scene, seconds):
     return asked, scene.written() - written
 
 
-def judge(scene, asked, written, seconds):
+def judge(scene, seconds):
+    """Three tries: on a busy machine it takes longer until all that follows a start is over."""
+    for last in (False, False, True):
+        try:
+            return judge_once(scene, *look(scene, seconds), seconds)
+        except proc.Failure:
+            if last:
+                raise
+
+
+def judge_once(scene, asked, written, seconds):
     most = seconds * 1000 / (POLL_MS * SHORTEST) + 1
     kinds = sorted(set(asked))
     check(asked, f"{scene.name} asked nothing at all: there is no safety poll, or what it asks is not understood")
@@ -122,8 +132,8 @@ def main():
         for scene in scenes(server):
             with contextlib.closing(scene):
                 node = idle_node(nodes, scene)
-                time.sleep(proc.deadline(6))  # until all that follows a start is over, the first look for old history included
-                judge(scene, *look(scene, args.seconds), args.seconds)
+                time.sleep(6)  # until all that follows a start is over, the first look for old history included
+                judge(scene, args.seconds)
                 check_alive(nodes, server, node)
                 node.close()
 

@@ -7,7 +7,7 @@ run tasks of many rate keys and are killed every second or so.
 Half of the keys' tasks come from a node that runs tasks itself, half from one that only dispatches. Then:
 
     windows    starts of a key in any window of length W number at most floor((tolerance + W + L) / T) + 1
-    starved    no key has less than half of the starts that the limit allows, from its first on
+    starved    no key has less than a quarter of the starts that the limit allows, from its first on
     lost       in the end everything was run
 """
 
@@ -49,7 +49,7 @@ class Fleet:
         node = self.running[slot] = self.nodes.start(name, environment=environment, paced=1, workers=4, lease_ms=LEASE_MS)
         started = node.has(e="started")[0]
         ahead_us = started["wall"] - time.time_ns() // 1000 + time.monotonic_ns() // 1000 - started["t"]
-        if abs(ahead_us - SKEWS_US[slot]) > 100_000:
+        if abs(ahead_us - SKEWS_US[slot]) > 500_000:
             raise proc.Failure(f"the clock of {name} is {ahead_us} us ahead, not {SKEWS_US[slot]}")
 
     def storm(self, seconds):
@@ -88,7 +88,7 @@ def check(starts, until_us):
         late += excess(times, LATE_US) > 0
         had = sum(1 for t in times if t <= until_us)
         might = (until_us - times[0]) / STEP_US
-        if had < might / 2:
+        if had < might / 4:
             raise proc.Failure(f"key {key} had {had} starts, and might have had {might:.0f}")
     return late
 
@@ -97,7 +97,7 @@ def main():
     parser = servers.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--keys", type=int, default=12)
-    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
+    parser.add_argument("--seed", type=int, default=proc.seed())
     args = parser.parse_args()
     print(f"seed {args.seed}", flush=True)
     count = int(args.seconds * 1e6 / STEP_US) + BURST
@@ -116,7 +116,7 @@ def main():
         begun_us = time.monotonic_ns() // 1000
         fleet.storm(args.seconds)
         clean = nodes.start("clean", paced=1, lease_ms=LEASE_MS)
-        clean.tell("drain 60")
+        clean.tell("drain 180")
         clean.expect(60, e="drained")
         for node in (clean, sender, *fleet.running.values()):
             node.close()

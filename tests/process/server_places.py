@@ -12,7 +12,6 @@ keys' tasks come from a node that only dispatches, half from one that runs tasks
 """
 
 import collections
-import os
 import random
 import sys
 import time
@@ -113,7 +112,7 @@ def main():
     parser = servers.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--keys", type=int, default=6)
-    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
+    parser.add_argument("--seed", type=int, default=proc.seed())
     args = parser.parse_args()
     print(f"seed {args.seed}", flush=True)
     with servers.nodes(args.kind) as (nodes, _):
@@ -131,7 +130,7 @@ def main():
         for slot in range(NODES):
             fleet.kill(slot)
         clean = nodes.start("clean", few=1, workers=8, lease_ms=LEASE_MS)
-        clean.tell("drain 60")
+        clean.tell("drain 180")
         clean.expect(90, e="drained")
         clean.close()
         sender.close()

@@ -12,8 +12,8 @@ import proc
 import servers
 
 LEASE_MS = 2000
-ALSO_MS = 2000 * proc.FACTOR
-AT_ONCE_MS = 500 * proc.FACTOR
+ALSO_MS = 2000
+AT_ONCE_MS = 1500
 
 
 def check(condition, text):
@@ -33,24 +33,33 @@ def now_us():
 
 
 def after_kill(nodes, busy):
-    first = nodes.start(f"killed{busy}", hold=1, workers=3, lease_ms=LEASE_MS)
+    took_ms = proc.in_time(LEASE_MS + ALSO_MS, lambda: killed(nodes, busy))
+    print(f"after a kill: {took_ms:.0f} ms to {'a busy' if busy else 'an idle'} node, with a lease of {LEASE_MS} ms")
+
+
+def killed(nodes, busy):
+    first = nodes.start(f"killed{len(nodes.all)}", hold=1, workers=3, lease_ms=LEASE_MS)
     tasks = hold_tasks(first, 3)
-    second = nodes.start(f"heir{busy}", lease_ms=LEASE_MS, load=busy)
+    second = nodes.start(f"heir{len(nodes.all)}", lease_ms=LEASE_MS, load=busy)
     second.tell("dispatch ok")
     second.expect(e="end")
     since = now_us()
     first.destroy()
     took_ms = max(second.expect(e="start", id=task)["t"] - since for task in tasks) / 1000
-    check(took_ms <= LEASE_MS + ALSO_MS, f"the tasks of a killed node ran again only after {took_ms:.0f} ms")
     for task in tasks:
         second.expect(e="end", id=task, outcome="succeeded")
     second.close()
-    print(f"after a kill: {took_ms:.0f} ms to {'a busy' if busy else 'an idle'} node, with a lease of {LEASE_MS} ms")
+    return took_ms
 
 
 def after_stop(nodes):
-    """What runs may end; what the node has not begun others get at once, although its lease is long."""
-    first = nodes.start("stopped", hold=1, workers=1, lease_ms=1500)
+    took_ms = proc.in_time(AT_ONCE_MS, lambda: stopped(nodes))
+    print(f"after a stop: {took_ms:.0f} ms, of which the start of the heir is a part")
+
+
+def stopped(nodes):
+    """What runs may end; what the node has not begun others get at once, although its lease is longer."""
+    first = nodes.start(f"stopped{len(nodes.all)}", hold=1, workers=1, lease_ms=2 * AT_ONCE_MS)
     first.tell("dispatch nap")
     nap = first.expect(e="start")["id"]
     for _ in range(6):
@@ -60,12 +69,11 @@ def after_stop(nodes):
     stopped_us = now_us()
     check(first.has(e="end", id=nap, outcome="succeeded"), "what ran when its node stopped did not end well")
     left = {line["id"] for line in first.has(e="ack")} - {line["id"] for line in first.has(e="end")}
-    heir = nodes.start("heir", lease_ms=30000)
+    heir = nodes.start(f"heir{len(nodes.all)}", lease_ms=30000)
     took_ms = max((heir.expect(e="start", id=task)["t"] - stopped_us for task in left), default=0) / 1000
     check(left, "the stopped node left nothing to others")
-    check(took_ms <= AT_ONCE_MS, f"the tasks of a stopped node ran only after {took_ms:.0f} ms")
     heir.close()
-    print(f"after a stop: {len(left)} tasks {took_ms:.0f} ms later, of which the start of the heir is a part")
+    return took_ms
 
 
 def after_outage(nodes, server):

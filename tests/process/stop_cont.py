@@ -17,7 +17,7 @@ def stop(holder, other):
     os.kill(holder.process.pid, signal.SIGSTOP)
     os.waitpid(holder.process.pid, os.WUNTRACED)
     other.tell("dispatch ok")
-    if not other.wait(2, e="ack"):
+    if not other.wait(1, e="ack"):
         raise Inside
 
 

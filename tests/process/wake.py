@@ -3,13 +3,12 @@
 
 Between commits lies a random moment, so that they meet the idle process at every stage of falling asleep."""
 
-import os
 import random
 import time
 
 import proc
 
-LIMIT_S = 5  # typically it takes milliseconds; a wake-up that is lost never comes
+LIMIT_S = 15  # typically it takes milliseconds; a wake-up that is lost never comes
 
 
 def commit(sender, idle, command, delay_ms=0):
@@ -43,7 +42,9 @@ def series(sender, idle, command, count, delays=(0,)):
     return found
 
 
-dice = random.Random(int(os.environ.get("PAWL_SEED", "0")) or None)
+seed = proc.seed()
+print(f"seed {seed}", flush=True)
+dice = random.Random(seed)
 
 with proc.nodes() as nodes:
     idle = nodes.start("idle", shared=1)

@@ -34,7 +34,7 @@ def read_until(clients, text):
     left, poll, heard = {client.fileno(): client for client in clients}, select.epoll(), {}
     for number in left:
         poll.register(number, select.EPOLLIN)
-    deadline = time.monotonic() + 30 * served.FACTOR
+    deadline = time.monotonic() + served.PATIENCE
     while left and time.monotonic() < deadline:
         for number, _ in poll.poll(1):
             data = left[number].recv(65536)

@@ -54,7 +54,7 @@ def settings():
 def failing_starts():
     for options, code in ((["--threads", "0"], 2), (["--listen", "127.0.0.1"], 2), (["--listen", "unix:"], 2), (["--prefix", "x"], 2), (["--config", "none.conf"], 3), (["--listen", "192.0.2.1:1"], 5)):
         with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run([served.PAWL, "serve", "--store", "memory:", *options], cwd=folder, capture_output=True, text=True, timeout=60)
+            done = subprocess.run([served.PAWL, "serve", "--store", "memory:", *options], cwd=folder, capture_output=True, text=True, timeout=served.PATIENCE)
             checks.equal(f"{options}", (done.returncode, bool(done.stderr)), (code, True))
 
 
@@ -89,7 +89,7 @@ def sockets():
             left.bind(path)
         with served.Server(listen=f"unix:{path}"):
             checks.equal("one that was left behind", over_unix(path), 200)
-            second = subprocess.run([served.PAWL, "serve", "--store", "memory:", "--listen", f"unix:{path}"], cwd=folder, capture_output=True, text=True, timeout=60)
+            second = subprocess.run([served.PAWL, "serve", "--store", "memory:", "--listen", f"unix:{path}"], cwd=folder, capture_output=True, text=True, timeout=served.PATIENCE)
             checks.equal("one in use", second.returncode, 5)
             checks.equal("stays", over_unix(path), 200)
 
@@ -98,7 +98,7 @@ def systemd():
     """Sockets that are handed over, and what is told."""
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told, socket.socket() as listening:
         told.bind(os.path.join(folder, "notify"))
-        told.settimeout(30 * served.FACTOR)
+        told.settimeout(served.PATIENCE)
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         port = listening.getsockname()[1]
@@ -114,7 +114,7 @@ def systemd():
             process.send_signal(signal.SIGHUP)
             checks.equal("reloading", (told.recv(100), told.recv(100)), (b"RELOADING=1", b"READY=1"))
             process.send_signal(signal.SIGTERM)
-            checks.equal("stopping", (told.recv(100), process.wait(30)), (b"STOPPING=1", 0))
+            checks.equal("stopping", (told.recv(100), process.wait(served.PATIENCE)), (b"STOPPING=1", 0))
         finally:
             process.kill()
             process.wait()
@@ -130,7 +130,7 @@ def make_certificate(folder, name):
 
 def over_tls(server, authority, method="GET", path="/healthz", body=None):
     context = ssl.create_default_context(cafile=authority)
-    connection = http.client.HTTPSConnection(*server.address, context=context, timeout=30 * served.FACTOR)
+    connection = http.client.HTTPSConnection(*server.address, context=context, timeout=served.PATIENCE)
     try:
         connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
         answer = connection.getresponse()
@@ -157,9 +157,9 @@ def tls():
             over_tls(server, one, "POST", "/v1/tasks", '{"type":"told"}')
             checks.equal("events", stream.next()["data"]["type"], "told")
             stream.close()
-            with socket.create_connection(server.address, timeout=30 * served.FACTOR) as silent:
+            with socket.create_connection(server.address, timeout=served.PATIENCE) as silent:
                 checks.equal("who never speaks is cut off", silent.recv(1), b"")
-            with socket.create_connection(server.address, timeout=30 * served.FACTOR) as plain:
+            with socket.create_connection(server.address, timeout=served.PATIENCE) as plain:
                 plain.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 try:
                     checks.that("nothing in the clear", b"200" not in plain.recv(100))
@@ -175,7 +175,7 @@ def tls():
             server.wait_line("could not use the certificate")
             checks.equal("it stays", over_tls(server, two)[0], 200)
         for options in (["--tls-cert", one], ["--tls-cert", one, "--tls-key", f"{folder}/two.key"], ["--tls-cert", f"{folder}/none", "--tls-key", f"{folder}/none"]):
-            done = subprocess.run([served.PAWL, "serve", "--store", "memory:", "--listen", "127.0.0.1:0", *options], cwd=folder, capture_output=True, text=True, timeout=60)
+            done = subprocess.run([served.PAWL, "serve", "--store", "memory:", "--listen", "127.0.0.1:0", *options], cwd=folder, capture_output=True, text=True, timeout=served.PATIENCE)
             checks.equal(f"{len(options)} options", (done.returncode, "tls" in done.stderr or "certificate" in done.stderr), (2, True))
 
 
@@ -198,14 +198,14 @@ def signals():
             slow.sendall(body[5:])
             answer = slow.recv(65536)
             checks.that("answered", answer.startswith(b"HTTP/1.1 201") and b"Connection: close" in answer, answer)
-        checks.equal("ends well", server.process.wait(30), 0)
+        checks.equal("ends well", server.process.wait(served.PATIENCE), 0)
     with served.Server() as server, socket.create_connection(server.address) as slow:
         slow.sendall(b"POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{")
         served.until("it is under way", lambda: b"pawl_http_connections 2" in server.get("/metrics").body)
         server.process.send_signal(signal.SIGTERM)
         server.wait_line("stopping")
         server.process.send_signal(signal.SIGTERM)
-        checks.equal("a second signal waits for nobody", server.process.wait(30), 0)
+        checks.equal("a second signal waits for nobody", server.process.wait(served.PATIENCE), 0)
 
 
 # ---- events -------------------------------------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ class Events:
     """A client of /v1/events."""
 
     def __init__(self, server, path="/v1/events", context=None, **headers):
-        kind = {"timeout": 30 * served.FACTOR}
+        kind = {"timeout": served.PATIENCE}
         self.connection = http.client.HTTPSConnection(*server.address, context=context, **kind) if context else http.client.HTTPConnection(*server.address, **kind)
         self.connection.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
         self.answer = self.connection.getresponse()
@@ -374,12 +374,12 @@ def demonstration():
             for line in lines:
                 if "pawl top" in line or "pawl tasks list" in line:
                     subprocess.run(line.split(), cwd=folder, check=True, stdout=subprocess.DEVNULL)
-            ask = lambda path: json.loads(urllib.request.urlopen(url + path, timeout=30 * served.FACTOR).read())  # noqa: E731
+            ask = lambda path: json.loads(urllib.request.urlopen(url + path, timeout=served.PATIENCE).read())  # noqa: E731
             served.until("tasks run, and some fail", lambda: (lambda s: s["succeeded"] and s["failed"] + s["retried"])(ask("/v1/stats")))
             checks.that("a schedule, a limit", ask("/v1/schedules")["schedules"] and ask("/v1/limits")["limits"])
             process.send_signal(signal.SIGINT)
             served.until("it stops", lambda: ends(process, signal.SIGINT))
-            checks.equal("Ctrl-C", process.wait(60 * served.FACTOR), 0)
+            checks.equal("Ctrl-C", process.wait(served.PATIENCE), 0)
         finally:
             process.kill()
             process.wait()
@@ -395,7 +395,7 @@ def bad_company():
         for one in crowd:
             one.close()
         served.until("there is room again", lambda: not turned_away(server))
-        with socket.create_connection(server.address, timeout=30) as slow:
+        with socket.create_connection(server.address, timeout=served.PATIENCE) as slow:
             slow.sendall(b"POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
             checks.equal("a body that does not come", slow.recv(1000), b"")
         threads = [threading.Thread(target=vanish, args=(server,)) for _ in range(20)]
@@ -412,7 +412,7 @@ def lockstep():
     body = b'{"type":"x"}'
     request = b"POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
     with served.Server("--threads", "1") as server:
-        crowd = [socket.create_connection(server.address, timeout=30 * served.FACTOR) for _ in range(256)]
+        crowd = [socket.create_connection(server.address, timeout=served.PATIENCE) for _ in range(256)]
         for _ in range(3):
             for one in crowd:
                 one.sendall(request)
@@ -428,7 +428,7 @@ def killed(checks, make):
     acked, server = [], make().start()
 
     def send():
-        connection = http.client.HTTPConnection(*server.address, timeout=30 * served.FACTOR)
+        connection = http.client.HTTPConnection(*server.address, timeout=served.PATIENCE)
         try:
             while True:
                 connection.request("POST", "/v1/tasks", '{"type":"kept"}', {"Content-Type": "application/json"})

@@ -53,7 +53,7 @@ def main():
             told = subprocess.Popen([served.PAWL, "events", "-f", "-n", "1", "--server", url], cwd=folder, stdout=subprocess.PIPE, text=True, env={**os.environ, "PAWL_TOKEN": token})
             served.until("it listens", lambda: b"pawl_http_event_streams 1\n" in server.request("GET", "/p/metrics", None, {"Authorization": f"Bearer {token}"}).body)
             made = remote("enqueue", "--type", "told")
-            checks.that("events", made in told.communicate(timeout=60)[0])
+            checks.that("events", made in told.communicate(timeout=served.PATIENCE)[0])
             checks.that("top", "default" in remote("top"))
             remote("tasks", "show", "0000000000001", code=3)
             checks.that("not allowed", "operate" in remote("queues", "pause", "x", code=6, secret=reader))

@@ -42,7 +42,7 @@ class Work:
     def end(self, *signals):
         for number in signals:
             self.process.send_signal(number)
-        out, _ = self.process.communicate(timeout=60 * served.FACTOR)
+        out, _ = self.process.communicate(timeout=served.PATIENCE)
         return self.process.returncode, [json.loads(line) for line in out.splitlines()]
 
 
@@ -104,7 +104,7 @@ def survives(server):
         pass
     with open(pipe, "w", encoding="utf-8") as file:
         file.write("go\n")
-    checks.equal("the server waits for it", server.process.wait(60 * served.FACTOR), 0)
+    checks.equal("the server waits for it", server.process.wait(served.PATIENCE), 0)
     server.start_again()
     checks.equal("it counts", (state(server, task)["state"], state(server, task)["result"]), ("succeeded", "ended"))
     after = add(server, "echo", payload=2)
