@@ -784,8 +784,8 @@ PAWL_API pawl_status pawl_get_trail(pawl *p, pawl_id id, pawl_trail **out, pawl_
 PAWL_API void pawl_trail_free(pawl_trail *trail);
 
 /* Why is this task not running? One sentence in `text`, and a word a program can test in `code`: finished, running, long_running,
- * cancelling, stale, moved, paused, scheduled, retrying, waiting, held, unserved_queue, unknown_type, capacity, starting, blocked,
- * throttled, key_held. */
+ * cancelling, stale, moved, paused, scheduled, retrying, waiting, held, unserved_queue, unknown_type, draining, capacity, starting,
+ * blocked, throttled, key_held. */
 typedef struct pawl_why_answer {
     char code[32];
     char text[480];

@@ -214,12 +214,22 @@ static bool not_yet(facts *f)
 static bool nobody(facts *f)
 {
     bool queue = false, type = false;
+    const pawl_node_info *draining = NULL; /* one that would run it */
     for (size_t i = 0; i < f->nodes->count; i++) {
-        if (!f->nodes->nodes[i].alive || !look_in_csv(f->nodes->nodes[i].queues, f->info->queue)) continue;
+        const pawl_node_info *n = &f->nodes->nodes[i];
+        if (!n->alive || !look_in_csv(n->queues, f->info->queue)) continue;
+        bool knows = look_in_csv(f->types[i], f->info->type) || look_in_csv(f->types[i], "*");
         queue = true;
-        type = type || look_in_csv(f->types[i], f->info->type) || look_in_csv(f->types[i], "*");
+        type = type || (knows && !n->draining);
+        if (knows && n->draining) draining = n;
     }
     if (queue && type) return false;
+    if (draining) {
+        SAY(f,
+            "Every living node that would run it is draining: let one start tasks again (pawl nodes drain %lld --undo), or start another.",
+            (long long)draining->id);
+        return is(f, "draining", 0);
+    }
     if (!queue) SAY(f, "No living node serves queue \"%.100s\": start one that does.", f->info->queue);
     else
         SAY(f, "No living node that serves queue \"%.100s\" knows type \"%.100s\": start one with a handler for it.",

@@ -75,6 +75,9 @@ static void drained_by_somebody(void **state)
     gate_open(&s.leave);
     await(w, running, PAWL_SUCCEEDED);
     refused(pawl_wait(w->p, waits, 0, NULL, &w->err), PAWL_TIMEOUT, "pending");
+    pawl_why_answer why;
+    ok(pawl_why(w->p, waits, &why, &w->err));
+    assert_string_equal(why.code, "draining");
     ok(pawl_drain_node(w->p, node, true, NULL, &w->err));
     ok(pawl_drain_node(w->p, node, false, "ann", &w->err));
     await(w, waits, PAWL_SUCCEEDED);

@@ -6,11 +6,16 @@ wrong where it refuses, and the server lives.
 
 import http.client
 import json
+import os
 import random
 import sys
 import time
 
 import served
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "process"))
+
+import proc  # noqa: E402
 
 ODD = [None, True, 0, -1, 1.5, 10**30, "", "x", "\u0000", "ä" * 300, "x" * 5000, [], {}, [[[[]]]], {"a": {"b": 1}}, "2026-11-15T04:49:03Z", "5m", "-5m", "9" * 400, "%00", "\ud800"]
 
@@ -111,7 +116,7 @@ def wrong(method, answer, body):
 
 def main():
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 4
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time())
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else proc.seed()
     print(f"seed {seed}")
     with served.Server("--hooks", "pawl.hooks") as server:
         maker = Maker(server.get("/v1/openapi.json").json, seed)
