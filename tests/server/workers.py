@@ -166,14 +166,14 @@ def silent(server):
     task = add(server, "poison", queue="silent")
     fences = []
     for number in range(5):
-        worker = Worker(server, name=f"silent{number}", queues=["silent"], lease="500ms")
+        worker = Worker(server, name=f"silent{number}", queues=["silent"], lease="1s")
         fences.append(served.until("it comes again", lambda: worker.claim()["tasks"])[0]["fence"])
     checks.that("fences rise", all(fences) and fences == sorted(set(fences)), fences)
     ended = served.until("it is given up", lambda: (lambda t: t if t["state"] == "failed" else None)(state(server, task)))
     checks.equal("as poison", ended["reason"], "rescued_too_often")
     checks.equal("attempts", {attempt["outcome"] for attempt in ended["attempts"]}, {"rescued"})
     checks.equal("who is silent is forgotten", worker.call("renew", {}).status, 404)
-    heard = Worker(server, queues=["heard"], lease="2s")
+    heard = Worker(server, queues=["heard"], lease="1500ms")
     kept = add(server, "kept", queue="heard")
     mine = heard.claim()["tasks"][0]
     until = time.monotonic() + 3
