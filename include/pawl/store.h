@@ -37,8 +37,8 @@
  *     pending does not know when it will start. Without: it is stored pending with run_at = slot, and is not looked at before. Beyond
  *     the horizon, or to be discarded, or of an `ordered` key: stored without a slot;
  *   - by RESERVE, of the holder of a lease that came without a slot, or too late for it.
- * Where RESERVE finds a slot far away, the store may give others of the key that are due and have none theirs in the same commit. Until they
- * have, they are a flood: a claim that has less room than is due, and whose first task would wait more than a second for its budget, leaves
+ * Where RESERVE finds a slot far away, the store may give others of the lane that are due and would fare no better theirs in the same
+ * commit. Until they have them they are a flood: a claim that has less room than is due, and whose first task would wait more than a second for its budget, leaves
  * all but two of its room, or half of it if that is less than four, to others of the priority, of such lanes to the last ones; and says if
  * they took less (`flooded`). So nobody waits for another key's slots.
  * A pending task that has a slot has it at run_at. It is given back, if it is the budget's last, by whatever ends or replaces the task

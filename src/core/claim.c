@@ -13,7 +13,8 @@
  * another node could run, fast ones are never idle between two claims.
  *
  * What is due and must wait for rate budgets for long (`flooded`, by the store's last word) is in nobody's way: it is claimed a little at
- * a time, to be told its slots, takes no room while it asks, and inserts are granted leases beside it.
+ * a time, to be told its slots, takes no room while it asks, and inserts are granted leases beside it. Between two such bites nothing of
+ * it is claimed for four times as long as the last one took: the store has most of its time for others.
  *
  * Of what is ready, a queue whose runs are over in microseconds hands out more than it has workers (`surplus`), so that a worker finds
  * the next run without waiting for a round of the engine, and outcomes come back many at a time. A run that takes long ends that at
@@ -28,7 +29,9 @@
 #define SHORT_US 20    /* runs that last longer on average are handed out one by one */
 #define SLOW (16 * (int64_t)1000)
 #define ASK_CLAIM_US (100 * PAWL_MILLISECOND) /* while inserts ask for leases, claim at least so often */
-#define BARREN_US (200 * PAWL_MILLISECOND)    /* something is due that this node may not have yet: look again */
+#define BITE_US 200                           /* a flood that is moved in less time is in nobody's way */
+#define REST_MOST_US (100 * PAWL_MILLISECOND)
+#define BARREN_US (200 * PAWL_MILLISECOND) /* something is due that this node may not have yet: look again */
 
 int claim_search_queue(core *c, const char *name)
 {
@@ -127,8 +130,6 @@ void core_workers(core *c, core_time now, int queue_at, int workers, bool nobody
     engine_push(c);
 }
 
-void claim_moved(core *c, queue *q) { measure_prefetch(c, q); }
-
 /* ---- born leased -------------------------------------------------------------------------------------------------------------- */
 
 bool claim_may_ask(core *c, const pawl_body *body, int *queue_out)
@@ -177,6 +178,15 @@ static void due_by(core *c, queue *q, int64_t at_us)
     if (!heap_has(&q->due.node) || at_us < q->due.node.at) engine_timer(c, &q->due, at_us);
 }
 
+void claim_moved(core *c, queue *q)
+{
+    int64_t took_us = c->now.mono_us - q->claimed_us;
+    measure_prefetch(c, q);
+    if (!q->flooded || took_us < BITE_US) return;
+    q->rest_us = c->now.mono_us + (4 * took_us < REST_MOST_US ? 4 * took_us : REST_MOST_US);
+    due_by(c, q, q->rest_us);
+}
+
 void claim_pending(core *c, const char *name, int64_t run_at_us, int64_t store_now_us)
 {
     int at = claim_find_queue(c, name);
@@ -205,10 +215,16 @@ static bool solo_here(const core *c)
 /* How many of a flood ask for slots at a time. */
 static int flood_share(const queue *q) { return most(most(2, (q->workers + 1) / 2), q->prefetch / 8); }
 
-static bool wants(const queue *q)
+/* It has bitten off enough of a flood for now. */
+static bool rests(const core *c, const queue *q)
+{
+    return q->reserving >= flood_share(q) || (q->caught_up && c->now.mono_us < q->rest_us);
+}
+
+static bool wants(const core *c, const queue *q)
 {
     if (!q->hungry || q->workers == 0) return false;
-    if (q->flooded && q->owed == 0 && q->reserving >= flood_share(q)) return false;
+    if (q->flooded && q->owed == 0 && rests(c, q)) return false;
     return room_free(q) > 0 || (q->prefetch > 0 && room_prefetch(q) * 2 >= q->prefetch);
 }
 
@@ -224,7 +240,7 @@ static int build_wants(core *c)
     int count = 0, total = 0;
     for (int i = 0; i < c->queues_count; i++) {
         queue *q = &c->queues[i];
-        if (!wants(q)) continue;
+        if (!wants(c, q)) continue;
         int free = least(claim_most(q), room_free(q)), prefetch = least(claim_most(q) - free, room_prefetch(q));
         c->wants[count] = (pawl_want){.queue = q->name,
                                       .free = free,
@@ -301,6 +317,7 @@ static void want_answered(core *c, const pawl_want *w, queue *q, int64_t store_n
     if (w->next_due_us > 0) engine_timer(c, &q->due, c->now.mono_us + in_us);
     else engine_timer_off(c, &q->due);
     if (q->due_late_us < INT64_MAX && !CANARY(STIR_IGNORED)) due_by(c, q, q->due_late_us);
+    if (q->flooded && c->now.mono_us < q->rest_us) due_by(c, q, q->rest_us);
     if (w->more && w->got == 0 && !w->paused && !too_early) due_by(c, q, c->now.mono_us + BARREN_US);
 }
 

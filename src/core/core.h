@@ -206,6 +206,7 @@ typedef struct core_task {
     core_throttle throttle;
     pawl_bytes rate_key;                 /* of its body, or as its handler said */
     char *own_key;                       /* a copy of what the handler said; NULL: it lies in the body */
+    uint64_t rate_hash;                  /* of its key, by the local limiter; 0: not known */
     bool again;                          /* it had a rate slot */
     bool waits;                          /* PARKED until slot_mono_us; else, for an answer */
     bool dropped;                        /* its cancel was asked while it waits for an answer */

@@ -64,6 +64,7 @@ typedef struct queue {
     bool stirred;      /* something came up while a claim was in flight: its answer may be too old */
     bool caught_up;    /* nothing is due in the store but what this node put there since: inserts may ask for leases */
     bool flooded;      /* and what must wait for rate budgets for long: it is claimed a little at a time, to be told its slots */
+    int64_t rest_us;   /* not before then, unless something else comes up */
     int64_t owed;      /* how much that is at most */
     int64_t owed_late; /* of that, what came while a claim was in flight: its answer may not know of it */
     int64_t due_late_us; /* and when the first of those is due that came then and are not due yet */

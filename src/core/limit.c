@@ -1,7 +1,7 @@
-/* A key is a TAT with a name, in a map by the hash of both rule and name. Its reservations are a ring in the order of their
- * slots; each knows the TAT right after it was taken, so whether it is the last thing that was taken is one comparison: then, and
- * only then, can it be given back exactly (rate.h). Reservations are also in a map by task id while they hold, and in a heap by
- * the end of their right to start, for finding those whose place can be used.
+/* A key is a TAT with a name, in a table (limit_table.h). Its reservations are a ring in the order of their slots; each knows the TAT right
+ * after it was taken, so whether it is the last thing that was taken is one comparison: then, and only then, can it be given back exactly
+ * (rate.h). Reservations are also in a map by task id while they hold, and in a heap by the end of their right to start, for finding those
+ * whose place can be used.
  *
  * A released reservation that cannot be given back yet stays in its ring, in no map, until what was taken after it is given back,
  * it is late and its place is needed, or its key goes.
@@ -14,33 +14,26 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/sha256.h"
-#include "base/siphash.h"
+#include "core/limit_table.h"
 #include <string.h>
 
 #define MOST 100000
-#define SWEEP 256 /* slots of the map looked at for an idle key */
-#define HERE 40   /* a name this long needs no block of its own; a UUID fits */
+#define SWEEP 256 /* places of the table looked at for an idle key */
+
+typedef limit_entry key;
 
 struct reservation;
 
-typedef struct key {
-    map_node by_hash;
-    int64_t tat_us;
-    int32_t tat_part;
-    int32_t rule;
+typedef struct ring { /* of a key that has reservations */
+    key *key;
     struct reservation *newest; /* its `newer` is the oldest */
-    uint32_t holding;           /* reservations that are not released */
-    uint16_t len;
-    union {
-        char here[HERE];
-        char *elsewhere;
-    } name;
-} key;
+    int holding;                /* that are not released */
+} ring;
 
 typedef struct reservation {
     map_node by_id;
     heap_node late; /* when the right to start is over */
-    key *key;
+    ring *ring;
     struct reservation *newer, *older;
     rate_instant after; /* the TAT right after it was taken */
     int64_t slot_us;
@@ -59,13 +52,14 @@ struct limiter {
     limit_config config;
     rate *rules;
     int rules_count;
-    map keys, holding;
+    limit_table keys;
+    map holding;
     heap late;
-    pool key_pool, reservation_pool;
+    pool ring_pool, reservation_pool;
     int64_t shift_us;    /* the limiter's time is the caller's and this */
     int64_t now_us;      /* the limiter's time, never going back */
-    size_t hand;         /* the slot of `keys` that the sweep looks at next */
-    size_t looked;       /* slots looked at in this round */
+    uint32_t hand;       /* the place of `keys` that the sweep looks at next */
+    uint32_t looked;     /* places looked at in this round */
     int64_t earliest_us; /* no key looked at in this round is idle before */
     int64_t barren_us;   /* no key at all is */
     limit_numbers numbers;
@@ -108,6 +102,8 @@ static void pool_done(pool *p)
     }
 }
 
+static void moved(key *to) { to->ring->key = to; }
+
 limiter *limit_new(const limit_config *config)
 {
     const pawl_allocator *a = config->allocator ? config->allocator : alloc_default();
@@ -117,29 +113,23 @@ limiter *limit_new(const limit_config *config)
     l->config = *config;
     if (l->config.keys_max <= 0) l->config.keys_max = MOST;
     if (l->config.reservations_max <= 0) l->config.reservations_max = MOST;
-    map_init(&l->keys, a);
+    limit_table_init(&l->keys, a, l->config.seed, (uint32_t)l->config.keys_max, moved);
     map_init(&l->holding, a);
     heap_init(&l->late, a);
-    l->key_pool = (pool){.allocator = a, .size = sizeof(key)};
+    l->ring_pool = (pool){.allocator = a, .size = sizeof(ring)};
     l->reservation_pool = (pool){.allocator = a, .size = sizeof(reservation)};
     l->now_us = l->barren_us = INT64_MIN;
     l->earliest_us = INT64_MAX;
     return l;
 }
 
-static void free_name(limiter *l, key *k)
-{
-    if (k->len > HERE) alloc_free(l->allocator, k->name.elsewhere);
-}
-
 void limit_free(limiter *l)
 {
     if (!l) return;
-    map_each(node, &l->keys) free_name(l, container_of(node, key, by_hash));
-    map_done(&l->keys);
+    limit_table_done(&l->keys);
     map_done(&l->holding);
     heap_done(&l->late);
-    pool_done(&l->key_pool);
+    pool_done(&l->ring_pool);
     pool_done(&l->reservation_pool);
     alloc_free(l->allocator, l->rules);
     alloc_free(l->allocator, l);
@@ -147,6 +137,7 @@ void limit_free(limiter *l)
 
 int limit_add_rule(limiter *l, const rate *r)
 {
+    if (l->rules_count == LIMIT_RULES_MAX) return -1;
     rate *grown = alloc_resize(l->allocator, l->rules, ((size_t)l->rules_count + 1) * sizeof *grown);
     if (!grown) return -1;
     l->rules = grown;
@@ -193,17 +184,21 @@ static reservation *find_reservation(const limiter *l, pawl_id id)
 static void let_go(limiter *l, reservation *s)
 {
     s->released = true;
-    s->key->holding--;
+    s->ring->holding--;
     map_remove(&l->holding, &s->by_id);
 }
 
 static void drop(limiter *l, reservation *s)
 {
-    key *k = s->key;
+    ring *r = s->ring;
     if (!s->released) let_go(l, s);
     s->newer->older = s->older;
     s->older->newer = s->newer;
-    if (k->newest == s) k->newest = s->older == s ? NULL : s->older;
+    if (r->newest == s) r->newest = s->older == s ? NULL : s->older;
+    if (!r->newest) {
+        r->key->ring = NULL;
+        pool_put(&l->ring_pool, r);
+    }
     heap_remove(&l->late, &s->late);
     pool_put(&l->reservation_pool, s);
 }
@@ -214,13 +209,13 @@ static void doubt(limiter *l) { l->earliest_us = l->barren_us = INT64_MIN; }
 /* Its slot will not be used. Whatever is released and last of all that was taken is given back. */
 static void release(limiter *l, reservation *s)
 {
-    key *k = s->key;
+    key *k = s->ring->key;
     let_go(l, s);
-    while (k->newest && k->newest->released && rate_same(tat(k), k->newest->after)) {
+    while (k->ring && k->ring->newest->released && rate_same(tat(k), k->ring->newest->after)) {
         rate_instant t = tat(k);
         rate_give_back(&l->rules[k->rule], &t, 1);
         set_tat(k, t);
-        drop(l, k->newest);
+        drop(l, k->ring->newest);
         l->numbers.given_back++;
         doubt(l);
     }
@@ -233,31 +228,39 @@ bool limit_release(limiter *l, pawl_id id)
     return s != NULL;
 }
 
-/* Memory for one more; NULL: there is none, or too many hold and none is late. */
-static reservation *make_room(limiter *l)
+/* Memory for one more of the key; NULL: there is none, or too many hold and none is late. */
+static reservation *make_room(limiter *l, key *k)
 {
     if (l->late.count >= (size_t)l->config.reservations_max) {
         heap_node *first = heap_first(&l->late);
         if (first->at > l->now_us) return NULL;
         drop(l, container_of(first, reservation, late));
     }
-    return heap_reserve(&l->late, l->late.count + 1) ? pool_take(&l->reservation_pool) : NULL;
+    if (!heap_reserve(&l->late, l->late.count + 1)) return NULL;
+    ring *r = k->ring ? k->ring : pool_take(&l->ring_pool);
+    reservation *s = r ? pool_take(&l->reservation_pool) : NULL;
+    if (!s && r && !k->ring) pool_put(&l->ring_pool, r);
+    if (!s) return NULL;
+    if (!k->ring) *r = (ring){.key = k};
+    k->ring = r;
+    s->ring = r;
+    return s;
 }
 
 static void put(limiter *l, key *k, reservation *s, pawl_id id, int64_t slot_us)
 {
-    s->key = k;
+    ring *r = s->ring;
     s->slot_us = slot_us;
     s->after = tat(k);
     s->newer = s->older = s;
-    if (k->newest) {
-        CHECK(k->newest->slot_us <= slot_us);
-        s->older = k->newest;
-        s->newer = k->newest->newer;
+    if (r->newest) {
+        CHECK(r->newest->slot_us <= slot_us);
+        s->older = r->newest;
+        s->newer = r->newest->newer;
         s->older->newer = s->newer->older = s;
     }
-    k->newest = s;
-    k->holding++;
+    r->newest = s;
+    r->holding++;
     map_put(&l->holding, &s->by_id, (uint64_t)id);
     heap_set(&l->late, &s->late, slot_us + l->rules[k->rule].late_us);
 }
@@ -274,58 +277,18 @@ pawl_bytes limit_key(pawl_bytes name, char room[LIMIT_KEY_ROOM])
     return (pawl_bytes){room, LIMIT_KEY_ROOM};
 }
 
-static uint64_t hash_of(const limiter *l, int rule, pawl_bytes name)
-{
-    return siphash(name.data, name.len, l->config.seed, (uint64_t)rule);
-}
-
-static const char *name_of(const key *k) { return k->len > HERE ? k->name.elsewhere : k->name.here; }
-
-static bool is_named(const key *k, int rule, pawl_bytes name)
-{
-    return k->rule == rule && k->len == name.len && memcmp(name_of(k), name.data, name.len) == 0;
-}
-
-static key *find_key(const limiter *l, int rule, pawl_bytes name, uint64_t hash)
-{
-    for (map_node *node = map_get(&l->keys, hash); node; node = map_next(node)) {
-        key *k = container_of(node, key, by_hash);
-        if (is_named(k, rule, name)) return k;
-    }
-    return NULL;
-}
-
 /* Its budget is whole, and nobody has a right to a slot of it. */
 static bool is_idle(const limiter *l, const key *k)
 {
     if (k->tat_us > l->now_us || (k->tat_us == l->now_us && k->tat_part > 0)) return false;
-    return !k->newest || k->newest->late.at <= l->now_us;
+    return !k->ring || k->ring->newest->late.at <= l->now_us;
 }
 
 static void evict(limiter *l, key *k)
 {
-    while (k->newest) drop(l, k->newest);
-    map_remove(&l->keys, &k->by_hash);
-    free_name(l, k);
-    pool_put(&l->key_pool, k);
+    while (k->ring) drop(l, k->ring->newest);
+    limit_table_remove(&l->keys, k);
     l->numbers.evicted++;
-}
-
-/* Evicts the idle keys of one slot of the map; how many. */
-static int sweep_slot(limiter *l, map_node *chain)
-{
-    int evicted = 0;
-    for (map_node *next; chain; chain = next) {
-        key *k = container_of(chain, key, by_hash);
-        next = chain->next;
-        if (is_idle(l, k)) {
-            evict(l, k);
-            evicted++;
-        } else if (k->tat_us < l->earliest_us) {
-            l->earliest_us = k->tat_us;
-        }
-    }
-    return evicted;
 }
 
 static void next_round(limiter *l)
@@ -335,39 +298,30 @@ static void next_round(limiter *l)
     l->looked = 0;
 }
 
-/* Goes on around the map, from where it was left, until an idle key was found or enough was looked at. */
+/* Goes on around the table, from where it was left, until an idle key was found or enough was looked at. */
 static bool sweep(limiter *l)
 {
     for (int i = 0; i < SWEEP && l->now_us >= l->barren_us; i++) {
-        int evicted = sweep_slot(l, l->keys.slots[l->hand++ & l->keys.mask]);
-        if (++l->looked > l->keys.mask) next_round(l);
-        if (evicted > 0) return true;
+        if (l->hand >= l->keys.places) l->hand = 0;
+        key *k = &l->keys.lines[l->hand];
+        if (k->len > 0 && is_idle(l, k)) {
+            evict(l, k); /* another one may stand there now */
+            return true;
+        }
+        if (k->len > 0 && k->tat_us < l->earliest_us) l->earliest_us = k->tat_us;
+        l->hand++;
+        if (++l->looked >= l->keys.places) next_round(l);
     }
     return false;
-}
-
-static bool name_key(limiter *l, key *k, pawl_bytes name)
-{
-    bool here = name.len <= HERE;
-    if (!here && !(k->name.elsewhere = alloc_new(l->allocator, name.len))) return false;
-    memcpy(here ? k->name.here : k->name.elsewhere, name.data, name.len);
-    k->len = (uint16_t)name.len;
-    return true;
 }
 
 /* NULL: too many are known and none is idle, or there is no memory. */
 static key *new_key(limiter *l, int rule, pawl_bytes name, uint64_t hash)
 {
-    if (l->keys.count >= (size_t)l->config.keys_max && !sweep(l)) return NULL;
-    key *k = pool_take(&l->key_pool);
+    if (l->keys.count >= (uint32_t)l->config.keys_max && !sweep(l)) return NULL;
+    key *k = limit_table_add(&l->keys, rule, name, hash);
     if (!k) return NULL;
-    if (!name_key(l, k, name)) {
-        pool_put(&l->key_pool, k);
-        return NULL;
-    }
-    k->rule = rule;
     set_tat(k, rate_fresh(&l->rules[rule], l->now_us));
-    map_put(&l->keys, &k->by_hash, hash);
     doubt(l);
     return k;
 }
@@ -399,7 +353,7 @@ static limit_verdict take(limiter *l, key *k, const limit_question *q, int64_t s
     bool go = slot_us <= l->now_us, keep = !go || q->hold;
     rate_instant t = tat(k);
     if (!rate_take(&l->rules[q->rule], &t, l->now_us, 1)) return LIMIT_REJECTED;
-    reservation *s = keep ? make_room(l) : NULL;
+    reservation *s = keep ? make_room(l, k) : NULL;
     if (keep && !s) return LIMIT_FULL;
     set_tat(k, t);
     if (keep) put(l, k, s, q->id, slot_us);
@@ -437,6 +391,14 @@ static void reserve(limiter *l, key *k, const limit_question *q, bool again, lim
     count(&l->numbers, verdict, q->hold);
 }
 
+uint64_t limit_near(const limiter *l, int rule, pawl_bytes key)
+{
+    if (key.len == 0 || key.len > LIMIT_KEY_MAX) return 0;
+    uint64_t hash = limit_table_hash(&l->keys, rule, key);
+    limit_table_near(&l->keys, hash);
+    return hash;
+}
+
 void limit_ask(limiter *l, const limit_question *q, limit_answer *a)
 {
     char room[LIMIT_KEY_ROOM];
@@ -445,10 +407,10 @@ void limit_ask(limiter *l, const limit_question *q, limit_answer *a)
     if (q->key.len == 0 || (q->retry && l->rules[q->rule].retries_free)) return;
     advance(l, q->now_us);
     pawl_bytes name = limit_key(q->key, room);
-    uint64_t hash = hash_of(l, q->rule, name);
-    key *k = find_key(l, q->rule, name, hash);
+    uint64_t hash = q->hash ? q->hash : limit_table_hash(&l->keys, q->rule, name);
+    key *k = limit_table_find(&l->keys, q->rule, name, hash);
     reservation *s = find_reservation(l, q->id);
-    bool own = s && s->key == k;
+    bool own = s && s->ring->key == k;
     if (own && !is_late(l, s)) {
         redeem(l, s, q->hold, a);
         return;
@@ -464,11 +426,12 @@ void limit_ask(limiter *l, const limit_question *q, limit_answer *a)
 static void set_key_rule(limiter *l, key *k, const rate *r)
 {
     rate_instant t = tat(k);
-    while (k->newest) {
-        bool ahead = k->newest->slot_us > l->now_us;
-        CHECK(!ahead || rate_same(t, k->newest->after));
+    while (k->ring) {
+        reservation *newest = k->ring->newest;
+        bool ahead = newest->slot_us > l->now_us;
+        CHECK(!ahead || rate_same(t, newest->after));
         if (ahead) rate_give_back(&l->rules[k->rule], &t, 1);
-        drop(l, k->newest);
+        drop(l, newest);
     }
     set_tat(k, rate_convert(&l->rules[k->rule], r, t, l->now_us));
 }
@@ -476,9 +439,9 @@ static void set_key_rule(limiter *l, key *k, const rate *r)
 void limit_set_rule(limiter *l, int rule, const rate *r, int64_t now_us)
 {
     advance(l, now_us);
-    map_each(node, &l->keys) {
-        key *k = container_of(node, key, by_hash);
-        if (k->rule == rule) set_key_rule(l, k, r);
+    limit_table_each(k, &l->keys)
+    {
+        if (k->rule == (uint32_t)rule) set_key_rule(l, k, r);
     }
     l->rules[rule] = *r;
     doubt(l);
@@ -488,8 +451,8 @@ void limit_set_rule(limiter *l, int rule, const rate *r, int64_t now_us)
 
 static int64_t first_slot(const limiter *l, const key *k)
 {
-    if (k->holding == 0) return 0;
-    const reservation *s = k->newest->newer;
+    if (!k->ring || k->ring->holding == 0) return 0;
+    const reservation *s = k->ring->newest->newer;
     while (s->released) s = s->newer;
     return outer(l, s->slot_us);
 }
@@ -497,9 +460,9 @@ static int64_t first_slot(const limiter *l, const key *k)
 static void look(const limiter *l, const key *k, int64_t now_us, limit_info *out)
 {
     const rate *r = &l->rules[k->rule];
-    *out = (limit_info){.rule = k->rule,
-                        .key = {name_of(k), k->len},
-                        .reserved = (int)k->holding,
+    *out = (limit_info){.rule = (int)k->rule,
+                        .key = {limit_entry_name(k), k->len},
+                        .reserved = k->ring ? k->ring->holding : 0,
                         .first_us = first_slot(l, k),
                         .next_us = outer(l, rate_slot(r, tat(k), now_us)),
                         .left = rate_left(r, tat(k), now_us)};
@@ -509,7 +472,7 @@ bool limit_look(const limiter *l, int rule, pawl_bytes name, int64_t now_us, lim
 {
     char room[LIMIT_KEY_ROOM];
     name = limit_key(name, room);
-    const key *k = find_key(l, rule, name, hash_of(l, rule, name));
+    const key *k = limit_table_find(&l->keys, rule, name, limit_table_hash(&l->keys, rule, name));
     if (k) look(l, k, inner(l, now_us), out);
     return k != NULL;
 }
@@ -517,8 +480,9 @@ bool limit_look(const limiter *l, int rule, pawl_bytes name, int64_t now_us, lim
 void limit_visit(const limiter *l, int64_t now_us, void (*see)(void *ctx, const limit_info *info), void *ctx)
 {
     limit_info info;
-    map_each(node, &l->keys) {
-        look(l, container_of(node, key, by_hash), inner(l, now_us), &info);
+    limit_table_each(k, &l->keys)
+    {
+        look(l, k, inner(l, now_us), &info);
         see(ctx, &info);
     }
 }
@@ -532,31 +496,36 @@ void limit_numbers_get(const limiter *l, limit_numbers *out)
 
 static size_t check_key(const limiter *l, const key *k)
 {
-    size_t all = 0, holding = 0;
-    const reservation *s = k->newest;
-    CHECK(k->rule < l->rules_count && k->tat_part >= 0 && k->tat_part < l->rules[k->rule].permits && k->tat_us <= RATE_END);
+    size_t all = 0;
+    int holding = 0;
+    CHECK((int)k->rule < l->rules_count && k->tat_part >= 0 && k->tat_part < l->rules[k->rule].permits && k->tat_us <= RATE_END);
+    pawl_bytes name = {limit_entry_name(k), k->len};
+    CHECK(limit_table_find(&l->keys, (int)k->rule, name, limit_table_hash(&l->keys, (int)k->rule, name)) == k);
+    if (!k->ring) return 0;
+    CHECK(k->ring->key == k && k->ring->newest);
+    const reservation *s = k->ring->newest;
     do {
-        if (!s) break;
-        CHECK(s->key == k && s->newer->older == s && s->older->newer == s && heap_has(&s->late));
-        CHECK(s->older == k->newest || s->older->slot_us <= s->slot_us);
+        CHECK(s->ring == k->ring && s->newer->older == s && s->older->newer == s && heap_has(&s->late));
+        CHECK(s->older == k->ring->newest || s->older->slot_us <= s->slot_us);
         CHECK(s->after.us < k->tat_us || (s->after.us == k->tat_us && s->after.part <= k->tat_part));
         all++;
         holding += !s->released;
         s = s->older;
-    } while (s != k->newest);
-    CHECK(holding == k->holding);
+    } while (s != k->ring->newest);
+    CHECK(holding == k->ring->holding);
     return all;
 }
 
 void limit_check(const limiter *l)
 {
-    size_t all = 0, holding = 0;
-    CHECK(l->keys.count <= (size_t)l->config.keys_max && l->late.count <= (size_t)l->config.reservations_max);
-    map_each(node, &l->keys) {
-        const key *k = container_of(node, key, by_hash);
+    size_t all = 0, holding = 0, keys = 0;
+    CHECK(l->keys.count <= (uint32_t)l->config.keys_max && l->late.count <= (size_t)l->config.reservations_max);
+    limit_table_each(k, &l->keys)
+    {
+        keys++;
         all += check_key(l, k);
-        holding += k->holding;
+        holding += k->ring ? (size_t)k->ring->holding : 0;
         CHECK(!is_idle(l, k) || l->now_us >= l->barren_us);
     }
-    CHECK(all == l->late.count && holding == l->holding.count);
+    CHECK(keys == l->keys.count && all == l->late.count && holding == l->holding.count);
 }

@@ -59,9 +59,10 @@ typedef struct limit_question {
     pawl_bytes key; /* any bytes; none: GO, uncounted */
     pawl_id id;
     int64_t now_us;
-    bool retry; /* not its first attempt: uncounted if the rule says so */
-    bool again; /* it had a slot before: neither horizon nor `discard` is asked */
-    bool hold;  /* it cannot start at once: GO makes, or keeps, a reservation; asked without hold it is used */
+    bool retry;    /* not its first attempt: uncounted if the rule says so */
+    bool again;    /* it had a slot before: neither horizon nor `discard` is asked */
+    bool hold;     /* it cannot start at once: GO makes, or keeps, a reservation; asked without hold it is used */
+    uint64_t hash; /* what limit_near answered; 0: nobody asked it */
 } limit_question;
 
 typedef struct limit_answer {
@@ -71,6 +72,8 @@ typedef struct limit_answer {
     bool late;        /* a slot it had was given up */
 } limit_answer;
 
+/* The key will be asked about soon: sends for its memory, so that nobody waits for it then. */
+uint64_t limit_near(const limiter *l, int rule, pawl_bytes key);
 void limit_ask(limiter *l, const limit_question *q, limit_answer *a);
 bool limit_release(limiter *l, pawl_id id); /* false: it has no reservation */
 

@@ -325,6 +325,7 @@ void throttle_adopt(core *c, core_task *t, const throttle_told *told)
     if (t->rate_key.len == 0) return;
     t->throttle = told->limited ? THROTTLE_SHARED : h->limit.limiter ? THROTTLE_OWN : THROTTLE_LOCAL;
     c->limited_tasks++;
+    if (t->throttle == THROTTLE_LOCAL) t->rate_hash = limit_near(c->limiter, h->rule, t->rate_key);
     if (t->throttle != THROTTLE_SHARED || t->state != CORE_READY) return;
     if (told->until_us) set_slot(c, t, told);
     if (!late(c, t) && t->slot_mono_us <= c->now.mono_us) return;
@@ -406,7 +407,8 @@ static limit_verdict ask_local(core *c, core_task *t, pawl_bytes key, bool hold,
                         .now_us = c->now.mono_us,
                         .retry = t->failures > 0,
                         .again = t->again,
-                        .hold = hold};
+                        .hold = hold,
+                        .hash = t->rate_hash};
     limit_answer a;
     limit_ask(c->limiter, &q, &a);
     *slot_us = a.slot_us;

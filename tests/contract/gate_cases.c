@@ -314,6 +314,46 @@ static void others_come_before_a_flood(world *w)
     }
 }
 
+static void note_slot(world *w, const char *key, int64_t slots[2][64], int counts[2], int64_t slot_us)
+{
+    int which = key[0] - 'a';
+    assert_true(counts[which] < 64 && slot_us > w->clock.now_us);
+    slots[which][counts[which]++] = slot_us;
+}
+
+/* Two at a time ask for their slots, the store may give others theirs: in the end each slot of each key has one task. */
+static void a_flood_is_laid_out_exactly(world *w)
+{
+    enum { COUNT = 50 };
+    static const char *const keys[] = {"a", "b"};
+    int64_t n = join(w, w->a), slots[2][64];
+    int counts[2] = {0};
+    pawl_id ids[2 * COUNT];
+    limit(w, "t", 10 * S);
+    int64_t spent_us[2];
+    for (int i = 0; i < 2; i++) {
+        spend(w, n, keys[i]);
+        spent_us[i] = w->clock.now_us;
+    }
+    for (int i = 0; i < 2 * COUNT; i++) ids[i] = put(w, (spec){.rate_key = keys[i % 2]});
+    advance(w, 1000);
+    pawl_want want = {.more = true};
+    for (int round = 0; round < 2 * COUNT && (want.more || want.got); round++) {
+        want = claim(w, w->a, n, (wish){.free = 2});
+        lease_held got[2];
+        for (int i = 0; i < want.got; i++) got[i] = held_as(&w->claimed[i]);
+        for (int i = 0; i < want.got; i++) reserve(w, n, &got[i], S, false, PAWL_OP_MOVED);
+    }
+    assert_false(want.more);
+    for (int i = 0; i < 2 * COUNT; i++) note_slot(w, keys[i % 2], slots, counts, get(w, ids[i])->run_at_us);
+    for (int which = 0; which < 2; which++)
+        for (int i = 0; i < COUNT; i++) {
+            int found = 0;
+            for (int k = 0; k < COUNT; k++) found += slots[which][k] == spent_us[which] + (i + 1) * 10 * S;
+            assert_int_equal(found, 1);
+        }
+}
+
 /* Urgent others are looked at first, as ever; and who has budget left is no flood. */
 static void order_is_kept_without_one(world *w)
 {
@@ -443,6 +483,7 @@ CASES(gate_cases){
     {"rate: others come before a flood", others_come_before_a_flood},
     {"order: a line takes no slots", a_line_takes_no_slots},
     {"order: a line outlives a pause", a_line_outlives_a_pause},
+    {"rate: a flood is laid out exactly", a_flood_is_laid_out_exactly},
     {"rate: order is kept without a flood", order_is_kept_without_one},
     {"node: what it tells is kept while it lives", what_a_node_tells_is_kept_while_it_lives},
     {NULL, NULL},

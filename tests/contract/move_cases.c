@@ -605,6 +605,58 @@ static void limits_come_along(world *w)
     }
 }
 
+/* ---- lines --------------------------------------------------------------------------------------------------------- */
+
+static void bound(world *w, pawl_scope scope, const char *name, bool ordered)
+{
+    pawl_op *op = keep(w, sizeof *op);
+    op->kind = PAWL_OP_BOUND;
+    op->audit = PAWL_AUDIT_FULL;
+    op->u.bound.scope = scope;
+    op->u.bound.name = name;
+    op->u.bound.most = 1;
+    op->u.bound.ordered = ordered;
+    op->u.bound.move = 1000;
+    assert_int_equal(apply(w, w->a, 0, op), PAWL_OP_DONE);
+}
+
+/* Who held the place of an ordered key does not come along: the next one of the line has it, and takes its turn among the tenants. */
+static void a_line_without_a_holder(world *w)
+{
+    if (cannot(w) || !w->a->type->places) return;
+    pages p = {0};
+    bound(w, PAWL_SCOPE_KEYS, "t", true);
+    bound(w, PAWL_SCOPE_TENANTS, "q", false);
+    pawl_id line[3];
+    for (int i = 0; i < 3; i++) line[i] = insert(w, w->a, 0, (spec){.rate_key = "k", .tenant = "a"});
+    for (int i = 0; i < 6; i++) insert(w, w->a, 0, (spec){.tenant = "b"});
+    add_pages(w, &p, PAWL_PART_BOUNDS, 100);
+    add_pages(w, &p, PAWL_PART_TASKS, 100);
+    add_pages(w, &p, PAWL_PART_BOUNDS, 100);
+    pawl_dump *tasks = p.all[1];
+    assert_true(tasks->part == PAWL_PART_TASKS && tasks->count == 9 && tasks->tasks[0].body.id == line[0]);
+    tasks->tasks++;
+    tasks->count--;
+    set_gate(w, PAWL_GATE_ARRIVING);
+    assert_int_equal(store_set_gate(w->a, &(pawl_gate){.mode = PAWL_GATE_OPEN, .move = MOVE, .discard = true}, &w->err), PAWL_OK);
+    set_gate(w, PAWL_GATE_ARRIVING);
+    char at[32] = "0", next[32];
+    for (int i = 0; i < p.count; i++) {
+        snprintf(next, sizeof next, "page %d", i);
+        assert_false(load(w, p.all[i], MOVE, at, next).stale);
+        snprintf(at, sizeof at, "%s", next);
+    }
+    assert_int_equal(try_gate(w, w->a, PAWL_GATE_OPEN, MOVE, "complete"), PAWL_OK);
+    int64_t n = join(w, w->a);
+    bool seen = false;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(claim(w, w->a, n, (wish){.free = 1}).got, 1);
+        seen |= w->claimed[0].body->id == line[1];
+    }
+    assert_true(seen);
+    assert_int_equal(claim(w, w->a, n, (wish){.free = 10}).got, 5); /* line[2] waits */
+}
+
 /* ---- out of memory ------------------------------------------------------------------------------------------------ */
 
 static void a_dump_that_finds_no_room(world *w)
@@ -668,6 +720,7 @@ CASES(move_cases){{"gate: tells what was set", tells_what_was_set},
                   {"load: ids are not drawn again", ids_are_not_drawn_again},
                   {"load: other moves are refused", other_moves_are_refused},
                   {"load: rate limits and what is left of them", limits_come_along},
+                  {"load: a line without a holder, where tenants take turns", a_line_without_a_holder},
                   {"out of memory: a dump that finds no room", a_dump_that_finds_no_room},
                   {"out of memory: a page is whole", a_page_is_whole},
                   {NULL, NULL}};

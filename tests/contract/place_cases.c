@@ -487,6 +487,12 @@ static void long_keys(world *w)
     put_many(w, (spec){.rate_key = a}, 2);
     put_many(w, (spec){.rate_key = b}, 2);
     assert_int_equal(take(w, n, 10), 2);
+    a[256] = '\0'; /* the longest that is known by itself */
+    put(w, (spec){.rate_key = a});
+    pawl_id blocked = put(w, (spec){.rate_key = a});
+    assert_int_equal(take(w, n, 10), 1);
+    assert_int_equal(apply(w, w->a, 0, op_cancel(w, blocked, NULL)), PAWL_OP_DONE);
+    assert_spot(w, PAWL_SCOPE_KEYS, "t", a, 1, 0);
 }
 
 /* ---- order ------------------------------------------------------------------------------------------------------------- */

@@ -36,6 +36,7 @@ void my_arrive_bounds(arriving *l, buf *b)
     my_add(l->c, SQL_limits_changed);
     my_add(l->c, SQL_load_turns_taken);
     my_add(l->c, SQL_load_turns_ready);
+    my_add(l->c, SQL_load_turns_shared);
     my_add(l->c, SQL_load_turns_told);
 }
 

@@ -226,7 +226,7 @@ INSERT IGNORE INTO @.pawl_spot (scope, name_id, spot_key) VALUES $1;
 -- name: load_places
 INSERT IGNORE INTO @.pawl_place (scope, name_id, spot_key, number, task_id) VALUES $1;
 
--- Where nobody has the turn, the first in the line gets it, and is claimed like others.
+-- Where nobody has the turn, the first in the line gets it, and is claimed like others of its queue, whose tenants may take turns.
 
 -- name: load_turns_taken
 INSERT INTO @.pawl_place (scope, name_id, spot_key, number, task_id)
@@ -236,7 +236,16 @@ GROUP BY k.scope, k.name_id, k.spot_key;
 
 -- name: load_turns_ready
 UPDATE @.pawl_blocked k JOIN @.pawl_place p ON p.task_id = k.task_id AND p.scope = k.scope JOIN @.pawl_live v ON v.id = k.task_id
-SET v.ready = v.queue_id WHERE k.scope = 3;
+LEFT JOIN @.pawl_bound t ON t.scope = 4 AND t.name_id = v.queue_id AND t.bound_key = '' AND t.most > 0
+SET v.ready = v.queue_id WHERE k.scope = 3 AND t.most IS NULL;
+
+-- name: load_turns_shared
+INSERT IGNORE INTO @.pawl_shared (task_id, queue_id, priority, tenant_id, lane, run_at_us)
+SELECT v.id, v.queue_id, v.priority, COALESCE(b.tenant_id, 0), v.lane, v.run_at_us
+FROM @.pawl_blocked k JOIN @.pawl_place p ON p.task_id = k.task_id AND p.scope = k.scope JOIN @.pawl_live v ON v.id = k.task_id
+JOIN @.pawl_body b ON b.id = v.id
+JOIN @.pawl_bound t ON t.scope = 4 AND t.name_id = v.queue_id AND t.bound_key = '' AND t.most > 0
+WHERE k.scope = 3;
 
 -- name: load_turns_told
 DELETE k FROM @.pawl_blocked k JOIN @.pawl_place p ON p.task_id = k.task_id AND p.scope = k.scope WHERE k.scope = 3;

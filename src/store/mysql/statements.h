@@ -61,7 +61,7 @@
     X(dump_attempts_all) X(dump_logs_all) X(dump_changes_all) X(dump_lines_all) X(dump_parents_all) X(dump_members_all) X(dump_waits_all) \
     X(dump_parents) X(dump_members) X(dump_waits) X(dump_batches) X(dump_kept) X(load_kin) X(load_batches) X(load_kept) X(dump_schedules) \
     X(dump_occurrences) X(load_schedules_found) X(load_occurrences_end) X(load_schedules_count) \
-    X(dump_bounds) X(dump_lines) X(load_bounds) X(load_spots) X(load_places) X(load_turns_taken) X(load_turns_ready) X(load_turns_told) \
+    X(dump_bounds) X(dump_lines) X(load_bounds) X(load_spots) X(load_places) X(load_turns_taken) X(load_turns_ready) X(load_turns_shared) X(load_turns_told) \
     X(load_acts) X(load_limits) X(load_queues) X(load_ceilings) X(load_drawn) X(load_audit_cut) \
     /* examine.sql */ \
     X(is_there) X(look) X(shape) X(ex_concat) X(ex_server) X(ex_old) X(ex_skew) X(ex_types)

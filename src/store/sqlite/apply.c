@@ -89,6 +89,7 @@ void apply_op(tx *t, pawl_op *op)
 static int apply_all(tx *t, pawl_batch *batch, pawl_arena *arena)
 {
     if (!gate_shut(t)) insert_depths(t, batch->ops, batch->count, arena);
+    for (int i = 0; i < batch->count; i++) t->others_wait |= batch->ops[i]->kind != PAWL_OP_RESERVE;
     for (int i = 0; i < batch->count; i++) {
         if (batch->ops[i]->result != PAWL_OP_NONE) continue;
         apply_op(t, batch->ops[i]);

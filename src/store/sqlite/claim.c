@@ -118,6 +118,18 @@ static task_row read_due(query *q, const lane_key *lane)
     return row;
 }
 
+int lane_due(tx *t, const lane_key *lane, task_row *out, int most)
+{
+    int count = 0;
+    query q = query_on(t->c, SQL_lane_due);
+    put_lane(&q, lane);
+    put_int(&q, t->now_us);
+    put_int(&q, most);
+    while (count < most && query_row(&q)) out[count++] = read_due(&q, lane);
+    query_end(&q);
+    return count;
+}
+
 static void rows_of_lane(claiming *c, sql_name which, const lane_key *lane, int most)
 {
     query q = query_on(c->t->c, which);

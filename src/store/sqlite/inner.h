@@ -82,6 +82,8 @@ typedef struct tx {
     int64_t limit_type;   /* the type last asked about, */
     bool limit_found;     /* and whether it is limited */
     struct quota *quotas; /* read so far; see quota.c */
+    bool others_wait;     /* for this commit, besides tasks that ask for slots */
+    int taken_along;      /* tasks that were looked at to be moved to their slots */
     bool bounded;         /* there are, or were, concurrency limits */
     bool unblocked;       /* tasks were unblocked */
     struct spot *spots;   /* read so far; see place.c */
@@ -274,6 +276,7 @@ typedef struct lane_key {
     int64_t queue_id, priority, class, type_id;
 } lane_key;
 bool lane_next(conn *c, lane_key *lane); /* from the lane before it; false: no more, or failed */
+int lane_due(struct tx *t, const lane_key *lane, task_row *out, int most); /* its first ones; how many */
 #define LANE_FIRST(queue) ((lane_key){(queue), INT64_MIN, -1, 0})
 
 #endif

@@ -363,7 +363,7 @@ void places_leave(tx *t, const task_row *row, bool ends)
 
 void places_withdraw(tx *t, const task_row *row)
 {
-    char room[LIMIT_KEY_ROOM];
+    char room[LIMIT_KEY_MAX];
     pawl_bytes key = no_key;
     spot *wants[WANTS];
     places_leave(t, row, true);

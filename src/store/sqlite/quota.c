@@ -209,23 +209,26 @@ static pawl_bytes rate_key_of(tx *t, pawl_id id, pawl_body **body)
     return *body ? (*body)->rate_key : (pawl_bytes){0};
 }
 
-/* Has it a slot whose time has just come? */
-static bool has_slot(tx *t, const task_row *row)
+/* The quota for which a due task would have to wait, and for long; NULL: it would not. *had: it has a slot, which was too long ago. */
+static quota *spent_quota(tx *t, const task_row *row, bool *had)
 {
-    query q = query_on(t->c, SQL_slotted_get);
+    if (!quota_limited(t, row->type_id)) return NULL;
+    query q = query_on(t->c, SQL_slotted_has);
     put_int(&q, row->id);
-    bool found = query_row(&q);
+    *had = query_row(&q);
     query_end(&q);
-    return found && row->run_at_us > t->now_us - 2 * PAWL_SECOND;
+    if (*had && row->run_at_us > t->now_us - 2 * PAWL_SECOND) return NULL; /* its time has just come */
+    q = query_on(t->c, SQL_body_rate_key);
+    put_int(&q, row->id);
+    quota *b = query_row(&q) ? quota_of(t, row->type_id, get_bytes(&q)) : NULL;
+    query_end(&q);
+    return b && !(b->retries_free && row->failures > 0) && budget_spent(&b->row, &b->limit, t->now_us) ? b : NULL;
 }
 
 bool quota_spent(tx *t, const task_row *row)
 {
-    if (!quota_limited(t, row->type_id) || has_slot(t, row)) return false;
-    pawl_body *body;
-    const quota *b = quota_of(t, row->type_id, rate_key_of(t, row->id, &body));
-    pawl_body_free(t->c->allocator, body);
-    return b && !(b->retries_free && row->failures > 0) && budget_spent(&b->row, &b->limit, t->now_us);
+    bool had;
+    return spent_quota(t, row, &had) != NULL;
 }
 
 void quota_give_back(tx *t, const task_row *row)
@@ -238,6 +241,37 @@ void quota_give_back(tx *t, const task_row *row)
     good = good && b && b->id == had.budget_id && b->row.epoch == had.epoch;
     if (b && budget_give_back(&b->row, &b->limit, t->now_us, row->id, good ? row->run_at_us : 0)) b->dirty = true;
     pawl_body_free(t->c->allocator, body);
+}
+
+/* ---- taking others along -------------------------------------------------------------------------------------------------- */
+
+#define ALONG 32       /* tasks that one transaction looks at for that */
+#define ALONG_BESIDE 4 /* if others wait for it */
+
+/* It is due, and stays where it is unless it would have to wait. */
+static void move_to_slot(tx *t, const task_row *row)
+{
+    budget_ask ask = {.id = row->id, .ahead_only = true};
+    budget_slot slot;
+    quota *b = spent_quota(t, row, &ask.again);
+    if (!b || quota_take(t, b, &ask, &slot) != BUDGET_LATER) return;
+    query q = query_on(t->c, SQL_live_slot);
+    put_int(&q, slot.slot_us);
+    put_int(&q, row->id);
+    query_run(&q);
+    slotted_put(t, row->id, b, slot.epoch);
+}
+
+/* A task has gone back to wait for its slot: others that are due in its lane and would fare no better get theirs where they are. */
+static void take_along(tx *t, const task_row *row)
+{
+    task_row due[ALONG];
+    int most = (t->others_wait ? ALONG_BESIDE : ALONG) - t->taken_along;
+    lane_key lane = {row->queue_id, row->priority, row->class, row->type_id};
+    if (most <= 0) return;
+    int count = lane_due(t, &lane, due, most);
+    t->taken_along += count;
+    for (int i = 0; i < count && !t->c->rc; i++) move_to_slot(t, &due[i]);
 }
 
 /* ---- RESERVE ------------------------------------------------------------------------------------------------------------- */
@@ -266,6 +300,7 @@ void apply_reserve(tx *t, pawl_op *op)
     op->out_state = PAWL_PENDING;
     task_again(t, &row, slot.slot_us, op->audit, "throttled");
     slotted_put(t, row.id, b, slot.epoch);
+    take_along(t, &row);
 }
 
 /* ---- LIMIT --------------------------------------------------------------------------------------------------------------- */

@@ -45,6 +45,9 @@ DELETE FROM pawl_budget WHERE id = ?;
 -- name: slotted_get
 SELECT s.budget_id, s.epoch, g.key FROM pawl_slotted s JOIN pawl_budget g ON g.id = s.budget_id WHERE s.task_id = ?;
 
+-- name: slotted_has
+SELECT 1 FROM pawl_slotted WHERE task_id = ?;
+
 -- name: slotted_put
 INSERT OR REPLACE INTO pawl_slotted (task_id, budget_id, epoch) VALUES (?, ?, ?);
 
@@ -57,6 +60,9 @@ WHERE g.type_id = ? LIMIT ?;
 
 -- name: slotted_of_key
 SELECT s.task_id FROM pawl_budget g JOIN pawl_slotted s ON s.budget_id = g.id WHERE g.type_id = ? AND g.key = ? LIMIT ?;
+
+-- name: live_slot
+UPDATE pawl_live SET run_at_us = ? WHERE id = ?;
 
 -- name: live_pull
 UPDATE pawl_live SET run_at_us = min(run_at_us, ?) WHERE id = ?;
