@@ -6,9 +6,10 @@
 //   scripts/screenshots.mjs OUT URL NAME   one of them: overview, task, ...
 //
 // PAWL_BIN names the binary (else build/pawl). Needs what scripts/setup.sh check installs.
-import { mkdirSync } from "node:fs";
-import { open, Server, shut } from "../tests/web/lib.mjs";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { open, Server, shut, until } from "../tests/web/lib.mjs";
 import { seed } from "../tests/web/seed.mjs";
+import { palette } from "./palette.mjs";
 
 const [out, url, only] = process.argv.slice(2);
 if (!out) {
@@ -35,6 +36,7 @@ async function pages(server) {
     return {
         overview: "#/overview?window=15m",
         tasks: "#/tasks",
+        search: "#/tasks?q=mailbox",
         task: failed && `#/tasks/${failed.id}`,
         running: running && `#/tasks/${running.id}`,
         failures: "#/failures",
@@ -53,11 +55,22 @@ async function pages(server) {
     };
 }
 
+// Who runs tasks: processes, one of which is drained, and a program that asks over HTTP.
+async function crowd(server) {
+    for (const [name, queue] of [["worker-1", "reports"], ["worker-2", "mail"], ["worker-3", "archive"]]) server.worker(queue, ["true"], "--name", name, "--type", "none");
+    const { worker } = await server.api("POST", "v1/workers", { name: "thumbnails@build-7", queues: ["pictures"], types: ["picture.resize"] });
+    server.renewing = setInterval(() => void server.api("POST", `v1/workers/${worker}/renew`, { held: [] }).catch(() => {}), 3000);
+    await until("they are there", () => server.json("nodes").nodes.some((node) => node.name === "worker-3"));
+    const drained = server.json("nodes").nodes.find((node) => node.name === "worker-2");
+    await server.api("POST", `v1/nodes/${drained.id}/drain`);
+}
+
 mkdirSync(out, { recursive: true });
-const server = url ? { url: url.replace(/\/?$/, "/") } : await new Server({ options: ["--demo"] }).start();
+const server = url ? { url: url.replace(/\/?$/, "/") } : await new Server({ options: ["--demo", "--hooks", "hooks.json"] }).start();
 try {
     if (!url) {
         await seed(server);
+        await crowd(server);
         await new Promise((done) => setTimeout(done, 60000)); // for the lines to have a shape
     }
     for (const [look, options] of Object.entries(LOOKS)) {
@@ -68,13 +81,14 @@ try {
             await page.locator("main h1").waitFor();
             await page.waitForFunction(() => !document.querySelector("main .skeleton, main .bone"));
             if (name === "overview") await page.waitForTimeout(20000); // the live chart fills by events
-            await page.screenshot({ path: `${out}/${name}-${look}.png` });
+            writeFileSync(`${out}/${name}-${look}.png`, palette(await page.screenshot()));
         }
         if (page.complaints.length) console.log(look, page.complaints);
         await page.context().close();
     }
 } finally {
     await shut();
+    clearInterval(server.renewing);
     if (!url) {
         await server.stop();
         server.clean();

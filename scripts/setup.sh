@@ -52,7 +52,7 @@ needs_check=(
     "header:cmocka.h libcmocka-dev"
     "header:jansson.h libjansson-dev"
     "runtime:clang libclang-rt-dev"
-    "command:chromium chromium"
+    "command:chromium-headless-shell chromium-headless-shell"
 )
 
 # Whether "kind:what" is there.

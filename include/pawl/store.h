@@ -879,7 +879,8 @@ typedef enum pawl_query_kind {
     PAWL_QUERY_GET = 1, /* id -> info with attempts, or PAWL_NOT_FOUND */
     PAWL_QUERY_LIST,    /* filter -> page */
     PAWL_QUERY_TRAIL,   /* id -> trail */
-    PAWL_QUERY_STATS,   /* window_us -> stats (queues, live counts, rollups, steps); `workers, running, ready` stay 0 */
+    PAWL_QUERY_STATS, /* window_us -> stats (queues, live counts, rollups, steps); `workers, running, ready` stay 0. With name: of that queue
+                           alone, without `throttled` and the past */
     PAWL_QUERY_NODES, /* -> nodes, and node_types[i], node_told[i] beside them (told: data NULL for none, or of one that is dead) */
     PAWL_QUERY_STATE,    /* id -> state and fence only, or PAWL_NOT_FOUND: cheap */
     PAWL_QUERY_SETTINGS, /* -> text: "name=value ..." of what durability rests on */

@@ -57,7 +57,8 @@ bool queues_table(const cli *c, const pawl_stats *stats)
         table_cell(&t, BOLD, "%s", q->name);
         state_cell(&t, q);
         number_cell(&t, q->pending, PLAIN);
-        number_cell(&t, q->due, PLAIN);
+        if (q->due_more) table_cell(&t, PLAIN, "%lld+", (long long)q->due);
+        else number_cell(&t, q->due, PLAIN);
         number_cell(&t, q->leased, CYAN);
         number_cell(&t, q->failed, RED);
         table_cell(&t, PLAIN, "%s", oldest);

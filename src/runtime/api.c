@@ -323,7 +323,7 @@ pawl_status pawl_wait(pawl *p, pawl_id id, int64_t timeout_us, pawl_state *state
 pawl_status pawl_get_stats(pawl *p, int64_t window_us, pawl_stats **out, pawl_error *err)
 {
     ENTER(p);
-    status = out ? look_stats(rt, window_us, out, err) : null("out", err);
+    status = out ? look_stats(rt, window_us, NULL, out, err) : null("out", err);
     LEAVE(p);
 }
 

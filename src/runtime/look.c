@@ -130,7 +130,8 @@ pawl_status look_list(runtime *rt, const pawl_filter *filter, pawl_page **out, p
     if (!f.limit) f.limit = LIST_LIMIT;
     if (f.search && f.search[strspn(f.search, " ")]) return search_list(rt, &f, out, err);
     f.search = NULL;
-    pawl_query query = {.kind = PAWL_QUERY_LIST, .filter = &f, .deadline_us = LIST_US};
+    pawl_query query = {
+        .kind = PAWL_QUERY_LIST, .filter = &f, .deadline_us = f.within_us && f.within_us < LIST_US ? f.within_us : LIST_US};
     answer *a;
     status = look_ask(rt, &query, &a, err);
     if (status) return status;
@@ -199,11 +200,11 @@ static pawl_status add_gate(runtime *rt, pawl_arena *arena, pawl_stats *stats, p
     return stats->closed ? PAWL_OK : no_memory(err);
 }
 
-pawl_status look_stats(runtime *rt, int64_t window_us, pawl_stats **out, pawl_error *err)
+pawl_status look_stats(runtime *rt, int64_t window_us, const char *queue, pawl_stats **out, pawl_error *err)
 {
     if (window_us < 0 || window_us > 366 * PAWL_DAY)
         return err_set(err, PAWL_INVALID, "the window of %lld us is not between 0 (one hour) and a year", (long long)window_us);
-    pawl_query query = {.kind = PAWL_QUERY_STATS, .window_us = window_us ? window_us : PAWL_HOUR};
+    pawl_query query = {.kind = PAWL_QUERY_STATS, .window_us = window_us ? window_us : PAWL_HOUR, .name = queue};
     answer *a;
     pawl_status status = look_ask(rt, &query, &a, err);
     if (status) return status;

@@ -448,7 +448,8 @@ pawl_status look_list(runtime *rt, const pawl_filter *filter, pawl_page **out, p
 void look_complete(pawl_info *info);                                                               /* what a store leaves out */
 pawl_status search_list(runtime *rt, const pawl_filter *filter, pawl_page **out, pawl_error *err); /* limit and search are set */
 pawl_status look_trail(runtime *rt, pawl_id id, pawl_trail **out, pawl_error *err);
-pawl_status look_stats(runtime *rt, int64_t window_us, pawl_stats **out, pawl_error *err);
+pawl_status look_stats(runtime *rt, int64_t window_us, const char *queue, pawl_stats **out,
+                       pawl_error *err); /* queue: NULL: all */
 pawl_status look_nodes(runtime *rt, pawl_nodes **out, pawl_error *err);
 pawl_status look_acts(runtime *rt, int64_t before, int limit, pawl_acts **out, pawl_error *err);
 pawl_status look_places(runtime *rt, const pawl_place_filter *filter, pawl_places **out, pawl_error *err);

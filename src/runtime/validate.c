@@ -185,6 +185,7 @@ pawl_status valid_filter(const pawl_filter *f, pawl_error *err)
         return err_set(err, PAWL_INVALID, "the text to search for is not UTF-8 of at most %d bytes", SEARCH_MAX);
     if (f->limit < 0 || f->limit > 1000)
         return err_set(err, PAWL_INVALID, "the limit %d is not between 0 (100 tasks) and 1000", f->limit);
+    if (f->within_us < 0) return err_set(err, PAWL_INVALID, "a list within %lld us cannot be", (long long)f->within_us);
     if (f->since_us < 0 || f->until_us < 0 || (f->until_us && f->since_us > f->until_us))
         return err_set(err, PAWL_INVALID, "the filter's time from %lld to %lld is no span", (long long)f->since_us,
                        (long long)f->until_us);

@@ -293,7 +293,7 @@ pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_e
     pawl_arena *arena = arena_new(&rt->allocator, 0);
     pawl_why_answer text = {0};
     pawl_status status = arena ? look_get(rt, id, &info, err) : err_set(err, PAWL_NO_MEMORY, "could not look: out of memory");
-    if (!status) status = look_stats(rt, 0, &stats, err);
+    if (!status) status = look_stats(rt, 0, info->queue, &stats, err);
     if (!status) status = look_read(rt, &nodes, arena, err);
     if (!status && info->rate_key.len > 0 && rt->store->type->limits)
         status = limits_get(rt, &(pawl_limit_filter){.type = info->type, .key = info->rate_key, .limit = 1}, &limits, err);

@@ -22,6 +22,7 @@ const field list_query[] = {
     {"oldest_first", FIELD_BOOL, FILTER(oldest_first), 0, 0, "else newest first"},
     {"limit", FIELD_INT, FILTER(limit), 1, 1000, "tasks of a page; 100 by default"},
     {"cursor", FIELD_TEXT, FILTER(cursor), 0, 0, "`next` of the page before"},
+    {"within", FIELD_DURATION, FILTER(within_us), 0, 0, "\"100ms\": the page comes after about this long, `partial` if there was more to look at; 5s by default and at most. Of words that are looked for: not used"},
     {0},
 };
 

@@ -62,6 +62,7 @@ void queue_json(json_writer *w, const pawl_queue_info *q)
     json_number(w, "leased", q->leased);
     json_number(w, "failed", q->failed);
     json_number(w, "due", q->due);
+    json_truth(w, "due_more", q->due_more);
     json_number(w, "throttled", q->throttled);
     json_instant(w, "oldest_due_at", q->oldest_due_us);
     jsonw_end_object(w);

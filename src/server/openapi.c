@@ -37,7 +37,7 @@ static const struct {
     {"bulk", "results:[item] stored:int refused:int"},
     {"result", "id:id status:text detail:text* as:id* outcome:text*"},
     {"results", "results:[result]* count:int"},
-    {"queue", "name:text paused:bool served:bool waiting:int pending:int leased:int failed:int due:int throttled:int oldest_due_at:time?"},
+    {"queue", "name:text paused:bool served:bool waiting:int pending:int leased:int failed:int due:int due_more:bool throttled:int oldest_due_at:time?"},
     {"queues", "queues:[queue]"},
     {"limit", "type:text key:text?* key_base64:text* own:bool paused:bool permits:int period_us:int burst:int start_empty:bool retries_free:bool discard:bool "
               "horizon_us:int left:int next_slot_at:time? waiting:int parked:int running:int parked_slot_at:time? node:text?"},

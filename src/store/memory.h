@@ -524,7 +524,8 @@ void mem_unprepare(mem *m, mem_prep *preps, int count);
 /* memory_stats.c */
 bool mem_minute_ready(mem *m, int64_t now_us); /* m->minute is the one of now_us; false: no memory */
 void mem_count_run(mem *m, const mem_task *t, const pawl_execution *run);
-pawl_status mem_stats(mem *m, int64_t window_us, int64_t now_us, int64_t boot_us, pawl_arena *arena, pawl_stats **out);
+pawl_status mem_stats(mem *m, int64_t window_us, const char *only, int64_t now_us, int64_t boot_us, pawl_arena *arena,
+                      pawl_stats **out);
 
 /* memory_budget.c */
 mem_limit *mem_limit_get(mem *m, const char *type, pawl_bytes key);            /* makes it; NULL: no memory */

@@ -441,7 +441,8 @@ static pawl_status ask(pawl_store *store, mem *m, pawl_query *query, pawl_arena 
 {
     const mem_task *t;
     switch (query->kind) {
-    case PAWL_QUERY_STATS: return mem_stats(m, query->window_us, mem_now(store), mem_boot(store), arena, &query->stats);
+    case PAWL_QUERY_STATS:
+        return mem_stats(m, query->window_us, query->name, mem_now(store), mem_boot(store), arena, &query->stats);
     case PAWL_QUERY_NODES: return get_nodes(store, m, query, arena);
     case PAWL_QUERY_LIMITS: return mem_limits(m, query, mem_now(store), arena, &query->limits);
     case PAWL_QUERY_ACTS: return get_acts(m, query, arena);

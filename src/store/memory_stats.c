@@ -3,11 +3,10 @@
  * Durations are counted in buckets of two to the octave; a percentile answers its bucket's geometric middle, so it is off by a
  * factor of at most 2^(1/4).
  */
+#include "store/due.h"
 #include "store/memory.h"
 #include "store/steps.h"
 #include <stdlib.h>
-
-#define DUE_MAX 10000
 
 static int64_t minute_number(int64_t now_us) { return now_us / PAWL_MINUTE; }
 
@@ -106,7 +105,7 @@ static void sum_window(const mem *m, pawl_stats *s)
     s->run_p99_us = percentile(all.run, 99);
 }
 
-static void count_due(const mem_queue *q, int64_t now_us, pawl_queue_info *info)
+static void count_due(const mem_queue *q, int64_t now_us, int64_t most, pawl_queue_info *info)
 {
     list_each(link, &q->kinds) {
         const mem_kind *k = container_of(link, mem_kind, link);
@@ -115,11 +114,11 @@ static void count_due(const mem_queue *q, int64_t now_us, pawl_queue_info *info)
                 const tree_node *node = level_of(l)->ready[i].first;
                 int64_t oldest = node ? task_of_order(node)->run_at_us : INT64_MAX;
                 if (oldest <= now_us && (!info->oldest_due_us || oldest < info->oldest_due_us)) info->oldest_due_us = oldest;
-                for (; node && info->due < DUE_MAX && task_of_order(node)->run_at_us <= now_us; node = tree_next(node))
-                    info->due++;
+                for (; node && info->due < most && task_of_order(node)->run_at_us <= now_us; node = tree_next(node)) info->due++;
             }
         }
     }
+    info->due_more = info->due == most;
 }
 
 static bool names_queue(const char *names, const char *queue)
@@ -145,8 +144,9 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const pawl_queue_info *)a)->name, ((const pawl_queue_info *)b)->name);
 }
 
-static bool add_queue(const mem *m, const mem_queue *q, pawl_stats *s, pawl_queue_info *info, int64_t boot_us, pawl_arena *arena)
+static bool add_queue(const mem *m, const mem_queue *q, pawl_stats *s, int64_t most, int64_t boot_us, pawl_arena *arena)
 {
+    pawl_queue_info *info = (pawl_queue_info *)&s->queues[s->queues_count++];
     if (!(info->name = pawl_arena_str(arena, q->name))) return false;
     info->paused = q->paused;
     info->served = served(m, q->name, boot_us);
@@ -155,7 +155,7 @@ static bool add_queue(const mem *m, const mem_queue *q, pawl_stats *s, pawl_queu
     info->leased = q->leased;
     info->failed = q->failed;
     info->throttled = q->throttled;
-    count_due(q, s->now_us, info);
+    count_due(q, s->now_us, most, info);
     s->waiting += q->waiting;
     s->pending += q->pending;
     s->leased += q->leased;
@@ -163,7 +163,15 @@ static bool add_queue(const mem *m, const mem_queue *q, pawl_stats *s, pawl_queu
     return true;
 }
 
-pawl_status mem_stats(mem *m, int64_t window_us, int64_t now_us, int64_t boot_us, pawl_arena *arena, pawl_stats **out)
+static size_t count_waiting(const mem *m)
+{
+    size_t waiting = 0;
+    list_each(link, &m->queue_list) waiting += container_of(link, mem_queue, link)->pending > 0;
+    return waiting;
+}
+
+pawl_status mem_stats(mem *m, int64_t window_us, const char *only, int64_t now_us, int64_t boot_us, pawl_arena *arena,
+                      pawl_stats **out)
 {
     pawl_stats *s = pawl_arena_alloc(arena, sizeof *s);
     pawl_queue_info *queues = pawl_arena_alloc(arena, m->queues.count * sizeof *queues);
@@ -174,12 +182,14 @@ pawl_status mem_stats(mem *m, int64_t window_us, int64_t now_us, int64_t boot_us
     steps_begin(s, steps);
     s->queues = queues;
     s->throttled = mem_throttled(m);
+    int64_t most = only ? DUE_MOST : due_share(count_waiting(m));
     list_each(link, &m->queue_list) {
-        if (!add_queue(m, container_of(link, mem_queue, link), s, &queues[s->queues_count++], boot_us, arena))
-            return PAWL_NO_MEMORY;
+        const mem_queue *q = container_of(link, mem_queue, link);
+        if (only && strcmp(only, q->name) != 0) continue;
+        if (!add_queue(m, q, s, most, boot_us, arena)) return PAWL_NO_MEMORY;
     }
     if (s->queues_count > 1) qsort(queues, s->queues_count, sizeof *queues, by_name);
-    sum_window(m, s);
+    if (!only) sum_window(m, s);
     *out = s;
     return PAWL_OK;
 }

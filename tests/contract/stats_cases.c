@@ -1,5 +1,6 @@
 /* STATS: counters of what is stored, rollups of what happened. */
 #include "contract.h"
+#include <stdio.h>
 
 static pawl_id leased(world *w, int64_t n)
 {
@@ -120,14 +121,35 @@ static void a_thousand_due(world *w)
     for (int i = 0; i < MANY; i++) ops[i] = op_insert(w, (spec){.priority = i % 7, .type = i % 2 ? "t" : "u"});
     apply_all(w, w->a, 0, ops, MANY);
     assert_int_equal(queue_of(w, "q")->due, MANY);
+    assert_false(queue_of(w, "q")->due_more);
+}
+
+/* The more queues have something, the less of each is counted: but what is due longest is known of all. */
+static void many_queues(world *w)
+{
+    enum { QUEUES = 1000, EACH = 100 };
+    pawl_op **ops = keep(w, (QUEUES + EACH) * sizeof *ops);
+    int64_t oldest_us = w->clock.now_us;
+    for (int i = 0; i < QUEUES + EACH; i++) {
+        char *name = keep(w, 16);
+        snprintf(name, 16, "q%d", i < QUEUES ? i : 7);
+        ops[i] = op_insert(w, (spec){.queue = name});
+    }
+    apply_all(w, w->a, 0, ops, QUEUES);
+    advance(w, PAWL_SECOND);
+    apply_all(w, w->a, 0, ops + QUEUES, EACH);
+    const pawl_queue_info *full = queue_of(w, "q7"), *other = queue_of(w, "q8");
+    assert_true(full->pending == EACH + 1 && full->due == EACH && full->due_more && full->oldest_due_us == oldest_us);
+    assert_true(other->due == 1 && !other->due_more);
+    pawl_query one = {.kind = PAWL_QUERY_STATS, .window_us = PAWL_HOUR, .name = "q7"};
+    if (store_read(w->a, &one, w->arena, &w->err)) fail_msg("stats failed: %s", w->err.message);
+    assert_true(one.stats->queues_count == 1 && strcmp(one.stats->queues[0].name, "q7") == 0);
+    assert_true(one.stats->queues[0].due == EACH + 1 && !one.stats->queues[0].due_more && one.stats->dispatched == 0);
 }
 
 CASES(stats_cases){
-    {"stats: what is stored", what_is_stored},
-    {"stats: what happened", what_happened},
-    {"stats: in the window", in_the_window},
-    {"stats: in steps", in_steps},
-    {"stats: percentiles", percentiles},
-    {"stats: a thousand due", a_thousand_due},
-    {NULL, NULL},
+    {"stats: what is stored", what_is_stored}, {"stats: what happened", what_happened},
+    {"stats: in the window", in_the_window},   {"stats: in steps", in_steps},
+    {"stats: percentiles", percentiles},       {"stats: a thousand due", a_thousand_due},
+    {"stats: many queues", many_queues},       {NULL, NULL},
 };

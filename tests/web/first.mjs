@@ -8,9 +8,39 @@ async function state(page) {
 
 const live = (page) => until("live", async () => (await state(page)) === "live");
 
+// What each may do is offered, what it may not is neither offered nor done.
+async function roles(server, all) {
+    const worker = server.worker("drains", ["true"], "--name", "worker-1");
+    const node = await until("a node", () => server.json("nodes").nodes.find((one) => one.name === "worker-1"));
+    for (const [name, token, may] of all) {
+        const page = await open(server, "#/nodes");
+        const asked = (method, path, body) => page.evaluate(([method, path, body]) => fetch(path, { method, headers: body ? { "Content-Type": "application/json" } : {}, body: body && JSON.stringify(body) }).then((answer) => answer.status), [method, path, body]);
+        const allowed = async (method, path, body) => Number((await asked(method, path, body)) !== 403);
+        await page.getByLabel("Token").fill(token);
+        await page.keyboard.press("Enter");
+        const row = page.locator("tbody tr").filter({ hasText: "worker-1" });
+        await row.waitFor();
+        equal(`${name}: draining is offered`, await row.getByRole("button", { name: "Drain" }).count(), may.drain);
+        equal(`${name}: hooks are offered`, await page.getByRole("navigation").getByText("Hooks").count(), may.hooks ?? 0);
+        await page.to("#/hooks");
+        await page.getByText(may.hooks ? "No hook yet" : "Not allowed").waitFor();
+        equal(`${name}: a new hook is offered`, await page.getByRole("button", { name: "New hook" }).count(), may.hooks ?? 0);
+        await page.to("#/tasks");
+        await page.locator("tbody tr").first().waitFor();
+        equal(`${name}: a new task and bulk actions are offered`, [await page.getByRole("button", { name: "New task" }).count(), await page.getByRole("button", { name: "Cancel all…" }).count()], [may.make, may.drain]);
+        const done = [await allowed("POST", `v1/nodes/${node.id}/drain`), await allowed("POST", `v1/nodes/${node.id}/undrain`), await allowed("POST", "v1/workers/none/drain"), await allowed("GET", "v1/hooks"), await allowed("PUT", "v1/hooks/x", { url: "http://127.0.0.1/" }), await allowed("POST", "v1/hooks/x/test"), await allowed("DELETE", "v1/hooks/x"), await allowed("POST", "v1/tasks", { type: "x", delay: "1h" })];
+        equal(`${name}: the server says the same`, done, [may.drain, may.drain, may.drain, ...Array(4).fill(may.hooks ?? 0), may.make]);
+        silent(page, name);
+        await page.context().close();
+    }
+    await worker.end();
+}
+
 async function login(server) {
     const admin = server.token("ann", "--scope", "admin");
-    const reader = server.token("rea", "--scope", "read");
+    const reader = server.token("<svg/onload=globalThis.pwned=1>", "--scope", "read");
+    const hander = server.token("han", "--scope", "read,enqueue");
+    const operator = server.token("ope", "--scope", "operate");
     const enqueuer = server.token("enq", "--scope", "enqueue");
     const bound = server.token("acme", "--scope", "operate", "--tenant", "acme");
     server.process.kill("SIGHUP");
@@ -39,8 +69,10 @@ async function login(server) {
     equal("a reader is offered nothing", await page.getByTestId("cancel").count(), 0);
     const refused = await page.evaluate((id) => fetch(`v1/tasks/${id}/cancel`, { method: "POST" }).then((answer) => answer.status), id);
     equal("and the server refuses it", refused, 403);
+    equal("its name is a text", [await page.locator(".who bdi").textContent(), await page.evaluate(() => globalThis.pwned)], ["<svg/onload=globalThis.pwned=1>", undefined]);
     silent(page, "login");
     await page.context().close();
+    await roles(server, [["reader", reader, { make: 0, drain: 0 }], ["hander", hander, { make: 1, drain: 0 }], ["operator", operator, { make: 0, drain: 1 }], ["admin", admin, { make: 1, drain: 1, hooks: 1 }]]);
 
     const other = await open(server);
     await other.getByLabel("Token").fill(enqueuer);
@@ -51,7 +83,11 @@ async function login(server) {
     await other.keyboard.press("Enter");
     await other.getByRole("link", { name: id }).waitFor();
     equal("without a stream it asks", await state(other), "polling");
-    equal("what concerns the whole store is not offered", await other.getByRole("navigation").getByText("Overview").count(), 0);
+    equal("what concerns the whole store is not offered", await other.getByRole("navigation").getByText(/Overview|Nodes|Hooks|Limits/).count(), 0);
+    for (const where of ["#/nodes", "#/hooks", "#/overview"]) {
+        await other.to(where);
+        await other.getByText("Not allowed").first().waitFor();
+    }
     silent(other, "roles");
     await other.context().close();
 }
@@ -121,6 +157,28 @@ async function task(server, id) {
     return one;
 }
 
+// All that the browser loads before it asks for data, as it comes over the wire; and what a page that nobody sees does with its stream.
+async function light(server) {
+    const page = await open(server, "#/settings");
+    await live(page);
+    const bytes = await page.evaluate(() => [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource").filter((one) => one.name.includes("/assets/"))].map((one) => one.encodedBodySize));
+    const sum = bytes.reduce((all, one) => all + one);
+    that("the page, its script, its style and its icon", bytes.length >= 3 && sum > 20000 && sum < 120000, bytes);
+    const hide = (on) =>
+        page.evaluate((on) => {
+            Object.defineProperty(document, "hidden", { value: on, configurable: true });
+            document.dispatchEvent(new Event("visibilitychange"));
+        }, on);
+    await page.clock.install();
+    await hide(true);
+    await page.clock.fastForward(11000);
+    await until("the stream is given back", async () => (await state(page)) === "reconnecting");
+    await hide(false);
+    await live(page);
+    silent(page, "light");
+    await page.context().close();
+}
+
 async function restart(server, page) {
     await page.to("#/tasks");
     await live(page);
@@ -142,8 +200,9 @@ async function restart(server, page) {
 }
 
 await main(async (make) => {
-    await login(await make({ options: ["--hosts", "localhost"] }));
+    await login(await make({ options: ["--hosts", "localhost", "--hooks", "hooks.json", "--hook-networks", "127.0.0.0/8"] }));
     const server = await make({ prefix: "/ops/pawl" });
+    await light(server);
     const id = await lists(server);
     await restart(server, await task(server, id));
 });

@@ -1,6 +1,6 @@
 // A real `pawl serve` in a folder of its own, and a real Chromium: what the tests of the dashboard share.
 import { execFile, execFileSync, spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, statfsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,8 +17,8 @@ const environment = Object.fromEntries(Object.entries(process.env).filter(([key]
 // ---- the server ---------------------------------------------------------------------------------------------------------------
 
 export class Server {
-    constructor({ options = [], folder = mkdtempSync(join(tmpdir(), "pawl-web-")), prefix = "" } = {}) {
-        Object.assign(this, { options, folder, prefix, port: 0, workers: [], store: `sqlite:${folder}/pawl.db` });
+    constructor({ options = [], folder = mkdtempSync(join(tmpdir(), "pawl-web-")), prefix = "", store = `sqlite:${folder}/pawl.db` } = {}) {
+        Object.assign(this, { options, folder, prefix, port: 0, workers: [], store });
     }
 
     async start() {
@@ -97,8 +97,10 @@ export class Server {
 let browser;
 
 export async function browse() {
-    const path = process.env.CHROMIUM ?? "/usr/bin/chromium";
-    browser ??= await chromium.launch({ executablePath: path, args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"] });
+    const path = process.env.CHROMIUM ?? ["/usr/bin/chromium-headless-shell", "/usr/bin/chromium"].find(existsSync);
+    const shm = statfsSync("/dev/shm", { bigint: true });
+    const small = shm.bsize * shm.blocks < 1n << 30n; // on a disk, shared memory waits for whoever syncs there
+    browser ??= await chromium.launch({ executablePath: path, args: ["--no-sandbox", "--disable-gpu", ...(small ? ["--disable-dev-shm-usage"] : [])] });
     return browser;
 }
 

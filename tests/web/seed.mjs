@@ -37,6 +37,12 @@ export async function seed(server) {
     await server.api("PUT", "v1/schedules/heartbeat", { every: "15m", type: "ping" });
     await server.api("PUT", "v1/schedules/yearly", { cron: "0 0 1 1 *", type: "archive.year", disabled: true });
 
+    // Hooks, if the server has them: one that is told, one that is not.
+    if (server.options.includes("--hooks")) {
+        await server.api("PUT", "v1/hooks/billing", { url: "https://billing.example.org/pawl", events: ["succeeded", "failed"], type: "invoice.send" });
+        await server.api("PUT", "v1/hooks/pager", { url: "https://pager.example.org/v2/enqueue", events: ["failed"], disabled: true });
+    }
+
     // A batch with a task for its end, and a chain.
     const batch = await server.api("POST", "v1/batches", { name: "import-42", on_finished: { type: "import.report", queue: "imports" } });
     ids.batch = batch.id;

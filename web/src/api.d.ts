@@ -361,6 +361,7 @@ export interface Queue {
   leased: number;
   failed: number;
   due: number;
+  due_more: boolean;
   throttled: number;
   oldest_due_at: Time | null;
 }
@@ -704,7 +705,7 @@ export interface Routes {
   /* Hand over a task: the answer comes when it is committed. Scope: enqueue. */
   "POST /v1/tasks": { path: {}; query: {}; body: NewTask; answer: Receipt };
   /* Tasks that match, newest first, page by page. Scope: read. */
-  "GET /v1/tasks": { path: {}; query: { state?: string; type?: string; queue?: string; tenant?: string; key?: string; q?: string; since?: Time; until?: Time; oldest_first?: boolean; limit?: number; cursor?: string; }; body: undefined; answer: Page };
+  "GET /v1/tasks": { path: {}; query: { state?: string; type?: string; queue?: string; tenant?: string; key?: string; q?: string; since?: Time; until?: Time; oldest_first?: boolean; limit?: number; cursor?: string; within?: string; }; body: undefined; answer: Page };
   /* Hand over many tasks: a JSON array in one commit, or NDJSON as a stream. Scope: enqueue. */
   "POST /v1/tasks/bulk": { path: {}; query: {}; body: NewTask[] | string; answer: Bulk };
   /* Cancel tasks by their ids, or all that match a filter. Scope: operate. */
@@ -732,7 +733,7 @@ export interface Routes {
   /* Close a batch and cancel all of it that has not ended. Scope: operate. */
   "POST /v1/batches/{batch}/cancel": { path: { batch: string; }; query: {}; body: undefined; answer: Done };
   /* Failed tasks that nobody has dealt with. Scope: read. */
-  "GET /v1/dead": { path: {}; query: { state?: string; type?: string; queue?: string; tenant?: string; key?: string; q?: string; since?: Time; until?: Time; oldest_first?: boolean; limit?: number; cursor?: string; }; body: undefined; answer: Page };
+  "GET /v1/dead": { path: {}; query: { state?: string; type?: string; queue?: string; tenant?: string; key?: string; q?: string; since?: Time; until?: Time; oldest_first?: boolean; limit?: number; cursor?: string; within?: string; }; body: undefined; answer: Page };
   /* Run dead letters again. Scope: operate. */
   "POST /v1/dead/retry": { path: {}; query: {}; body: Action; answer: Results };
   /* Acknowledge dead letters, with a note. Scope: operate. */

@@ -105,7 +105,7 @@ function Account() {
             </button>
             <span class="who" title={`scopes: ${me.scopes.join(", ")}${me.tenant ? `; tenant ${me.tenant}` : ""}`}>
                 <bdi>{me.name}</bdi>
-                <small>{can("admin") ? "admin" : can("operate") ? "operator" : "read only"}</small>
+                <small>{can("admin") ? "admin" : can("operate") ? "operator" : can("enqueue") ? "may hand over" : "read only"}</small>
             </span>
             {me.login && (
                 <button type="button" class="quiet" aria-label="log out" title="log out" onClick={() => void logout()}>

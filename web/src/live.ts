@@ -5,10 +5,11 @@
 // few seconds.
 import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Problem, session, whoAmI } from "./client";
+import { Problem, serverNow, session, whoAmI } from "./client";
 
 export interface Happening {
     event: string;
+    at: string | null;
     id: string | null;
     queue: string | null;
     type: string | null;
@@ -19,6 +20,7 @@ const NAMES =
     "store_up node_started node_stopped unknown_type long_running store_closed deferred rate_open limits_changed gap";
 const LEAST_MS = 1000; // between two questions of a view
 const IDLE_MS = 5000; // without an event
+const AWAY_MS = 10000; // a page that nobody sees gives its stream back: browsers have few connections for one server
 
 type Ear = (what: Happening | null) => void; // null: anything may have changed
 
@@ -37,14 +39,17 @@ export function eventsAt(second: number): Record<string, number> | undefined {
     return counts.get(second);
 }
 
-function count(name: string): void {
+// By when it happened: after a reconnection events come that are older.
+function count(what: Happening): void {
     const now = Math.floor(Date.now() / 1000);
-    let row = counts.get(now);
+    const at = what.at ? Math.min(now, Math.floor((Date.parse(what.at) - serverNow() + Date.now()) / 1000)) : now;
+    let row = counts.get(at);
     if (!row) {
-        counts.set(now, (row = {}));
+        if (at < now - 300) return;
+        counts.set(at, (row = {}));
         for (const old of counts.keys()) if (old < now - 300) counts.delete(old);
     }
-    row[name] = (row[name] ?? 0) + 1;
+    row[what.event] = (row[what.event] ?? 0) + 1;
 }
 
 function tell(what: Happening | null): void {
@@ -64,9 +69,9 @@ function onEvent(event: MessageEvent): void {
         tell(null);
         return;
     }
-    count(event.type);
-    if (paused.value || hidden.value) return;
-    tell(JSON.parse(event.data) as Happening);
+    const what = JSON.parse(event.data) as Happening;
+    count(what);
+    if (!paused.value && !hidden.value) tell(what);
 }
 
 function onError(): void {
@@ -87,6 +92,10 @@ async function connect(): Promise<void> {
         return;
     }
     if (!session.value) return;
+    if (hidden.value) {
+        connection.value = "connecting"; // when somebody looks
+        return;
+    }
     if (session.value.tenant || !session.value.scopes.includes("read")) {
         connection.value = "none";
         return;
@@ -116,9 +125,20 @@ effect(() => {
     if (who.value) void connect();
     else disconnect();
 });
+let away = 0;
 document.addEventListener("visibilitychange", () => {
     hidden.value = document.hidden;
-    if (!document.hidden && !paused.value) tell(null);
+    clearTimeout(away);
+    if (document.hidden) {
+        away = window.setTimeout(() => {
+            source?.close();
+            source = null;
+            if (connection.value === "open") connection.value = "connecting";
+        }, AWAY_MS);
+        return;
+    }
+    if (connection.value === "connecting" && who.value && !source) void connect();
+    if (!paused.value) tell(null);
 });
 setInterval(() => {
     beat.value++;

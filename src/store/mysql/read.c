@@ -111,7 +111,7 @@ static bool answer_query(reading *r, pawl_query *query, pawl_status *status, paw
     case PAWL_QUERY_STATE: return state_read(r, query);
     case PAWL_QUERY_TRAIL: return (query->trail = my_trail_read(r, query->id)) != NULL;
     case PAWL_QUERY_LIST: *status = my_list_read(r, query, err); return true;
-    case PAWL_QUERY_STATS: query->stats = my_stats_read(r, query->window_us); return true;
+    case PAWL_QUERY_STATS: query->stats = my_stats_read(r, query->window_us, query->name); return true;
     case PAWL_QUERY_NODES: my_nodes_read(r, query); return true;
     case PAWL_QUERY_SETTINGS: settings_read(r, query); return true;
     case PAWL_QUERY_ACTS: acts_read(r, query); return true;

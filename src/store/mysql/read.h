@@ -28,7 +28,7 @@ pawl_info *my_info_get(reading *r, pawl_id id, info_more *more,
 
 pawl_status my_list_read(reading *r, pawl_query *query, pawl_error *err);
 pawl_trail *my_trail_read(reading *r, pawl_id id);
-pawl_stats *my_stats_read(reading *r, int64_t window_us);
+pawl_stats *my_stats_read(reading *r, int64_t window_us, const char *only);
 void my_nodes_read(reading *r, pawl_query *query);
 void my_feed_read(reading *r, pawl_query *query);
 void my_gate_read(reading *r, pawl_query *query);

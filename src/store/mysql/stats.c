@@ -1,12 +1,11 @@
 /* Numbers: queues, what happened in a window of time, nodes. All of it from counters and rollups; only what is due now is counted, up to
  * a limit.
  */
+#include "store/due.h"
 #include "store/mysql/read.h"
 #include "store/histogram.h"
 #include "store/steps.h"
 #include <string.h>
-
-#define DUE_MAX 10000
 
 /* ---- nodes --------------------------------------------------------------------------------------------------------------- */
 
@@ -97,35 +96,36 @@ static bool next_lane(reading *r, int64_t queue_id, int64_t *lane)
     return true;
 }
 
-static void add_due(const answer *a, pawl_queue_info *info)
+static void add_due(const answer *a, int64_t most, pawl_queue_info *info)
 {
     int64_t oldest_us = get_int(a, 0, 1);
     info->due += get_int(a, 0, 0);
-    if (info->due > DUE_MAX) info->due = DUE_MAX;
+    if (info->due > most) info->due = most;
+    info->due_more = info->due == most;
     if (oldest_us && (!info->oldest_due_us || oldest_us < info->oldest_due_us)) info->oldest_due_us = oldest_us;
 }
 
-static void count_due(reading *r, int64_t queue_id, int64_t now_us, pawl_queue_info *info)
+static void count_due(reading *r, int64_t queue_id, int64_t now_us, int64_t most, pawl_queue_info *info)
 {
     for (int64_t lane = -1; next_lane(r, queue_id, &lane);) {
         my_script(r->c);
         my_put_int(r->c, queue_id);
         my_put_int(r->c, lane);
         my_put_int(r->c, now_us);
-        my_put_int(r->c, info->due < DUE_MAX ? DUE_MAX - info->due : 1);
+        my_put_int(r->c, info->due < most ? most - info->due : 1);
         if (!my_ask(r, SQL_lane_count)) return;
-        add_due(my_answer(r->c, SQL_lane_count), info);
+        add_due(my_answer(r->c, SQL_lane_count), most, info);
     }
 }
 
 /* Where tenants take turns. */
-static void count_shared(reading *r, int64_t queue_id, int64_t now_us, pawl_queue_info *info)
+static void count_shared(reading *r, int64_t queue_id, int64_t now_us, int64_t most, pawl_queue_info *info)
 {
     my_script(r->c);
     my_put_int(r->c, queue_id);
     my_put_int(r->c, now_us);
-    my_put_int(r->c, info->due < DUE_MAX ? DUE_MAX - info->due : 1);
-    if (my_ask(r, SQL_shared_count)) add_due(my_answer(r->c, SQL_shared_count), info);
+    my_put_int(r->c, info->due < most ? most - info->due : 1);
+    if (my_ask(r, SQL_shared_count)) add_due(my_answer(r->c, SQL_shared_count), most, info);
 }
 
 static void read_queue(reading *r, const answer *a, int row, pawl_queue_info *info)
@@ -148,30 +148,32 @@ static void read_throttled(reading *r, pawl_queue_info *infos, size_t count)
             if (infos[i].name && strcmp(infos[i].name, get_text(a, row, 0)) == 0) infos[i].throttled = get_int(a, row, 1);
 }
 
-static void read_queues(reading *r, pawl_stats *s, const pawl_nodes *nodes)
+static void read_queues(reading *r, pawl_stats *s, const char *only, const pawl_nodes *nodes)
 {
     my_script(r->c);
     bool good = my_ask(r, SQL_queues);
     const answer *a = my_answer(r->c, SQL_queues);
-    size_t rows = good ? (size_t)a->rows : 0;
+    size_t rows = good ? (size_t)a->rows : 0, waiting = 0;
     pawl_queue_info *infos = my_read_alloc(r, (rows + 1) * sizeof *infos);
     int64_t *ids = my_read_alloc(r, (rows + 1) * sizeof *ids);
     for (size_t i = 0; infos && ids && i < rows; i++) {
-        pawl_queue_info *info = &infos[s->queues_count++];
+        if (only && strcmp(only, get_text(a, (int)i, 1)) != 0) continue;
+        pawl_queue_info *info = &infos[s->queues_count];
+        ids[s->queues_count++] = get_int(a, (int)i, 0);
         read_queue(r, a, (int)i, info);
-        ids[i] = get_int(a, (int)i, 0);
         s->waiting += info->waiting;
         s->pending += info->pending;
         s->leased += info->leased;
         s->dead += info->failed;
+        waiting += info->pending > 0;
     }
     for (size_t i = 0; infos && ids && i < s->queues_count; i++) { /* the answer above is gone with the next question */
         if (infos[i].name) infos[i].served = served(nodes, infos[i].name);
-        if (infos[i].pending > 0) count_due(r, ids[i], s->now_us, &infos[i]);
-        if (infos[i].pending > 0) count_shared(r, ids[i], s->now_us, &infos[i]);
+        if (infos[i].pending > 0) count_due(r, ids[i], s->now_us, due_share(waiting), &infos[i]);
+        if (infos[i].pending > 0) count_shared(r, ids[i], s->now_us, due_share(waiting), &infos[i]);
     }
     s->queues = infos;
-    if (infos) read_throttled(r, infos, s->queues_count);
+    if (infos && !only) read_throttled(r, infos, s->queues_count);
 }
 
 /* ---- rollups ------------------------------------------------------------------------------------------------------------- */
@@ -214,7 +216,7 @@ static void read_rollups(reading *r, pawl_stats *s)
     s->run_p99_us = histogram_percentile(&all[1], 99);
 }
 
-pawl_stats *my_stats_read(reading *r, int64_t window_us)
+pawl_stats *my_stats_read(reading *r, int64_t window_us, const char *only)
 {
     pawl_stats *s = my_read_alloc(r, sizeof *s);
     pawl_query nodes = {0};
@@ -223,7 +225,8 @@ pawl_stats *my_stats_read(reading *r, int64_t window_us)
     if (!s || !nodes.nodes) return NULL;
     s->now_us = at.now_us;
     s->window_us = window_us > 0 ? (window_us + PAWL_MINUTE - 1) / PAWL_MINUTE * PAWL_MINUTE : PAWL_HOUR;
-    read_queues(r, s, nodes.nodes);
+    read_queues(r, s, only, nodes.nodes);
+    if (only) return s;
     read_rollups(r, s);
     my_script(r->c);
     if (my_ask(r, SQL_throttled)) s->throttled = get_int(my_answer(r->c, SQL_throttled), 0, 0);

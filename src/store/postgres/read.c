@@ -109,7 +109,7 @@ static bool answer(reading *r, pawl_query *query, pawl_status *status, pawl_erro
     case PAWL_QUERY_STATE: return state_read(r, query);
     case PAWL_QUERY_TRAIL: return (query->trail = pg_trail_read(r, query->id)) != NULL;
     case PAWL_QUERY_LIST: *status = pg_list_read(r, query, err); return true;
-    case PAWL_QUERY_STATS: query->stats = pg_stats_read(r, query->window_us); return true;
+    case PAWL_QUERY_STATS: query->stats = pg_stats_read(r, query->window_us, query->name); return true;
     case PAWL_QUERY_NODES: pg_nodes_read(r, query); return true;
     case PAWL_QUERY_SETTINGS: settings_read(r, query); return true;
     case PAWL_QUERY_LIMITS:

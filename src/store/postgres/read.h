@@ -30,7 +30,7 @@ pawl_info *pg_info_get(reading *r, pawl_id id, info_more *more,
 
 pawl_status pg_list_read(reading *r, pawl_query *query, pawl_error *err);
 pawl_trail *pg_trail_read(reading *r, pawl_id id);
-pawl_stats *pg_stats_read(reading *r, int64_t window_us);
+pawl_stats *pg_stats_read(reading *r, int64_t window_us, const char *only);
 void pg_nodes_read(reading *r, pawl_query *query);
 bool pg_limits_read(reading *r, pawl_query *query);          /* limits.c; false: the cursor is none */
 bool pg_places_read(reading *r, pawl_query *query);          /* places.c; the same */

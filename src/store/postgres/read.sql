@@ -49,7 +49,9 @@ LEFT JOIN @.pawl_queue q ON q.queue_id = a.queue_id LEFT JOIN @.pawl_count c ON 
 GROUP BY a.queue_id, n.text ORDER BY n.text;
 
 -- name: due
-SELECT due, coalesce(oldest_us, 0) FROM @.pawl_due_of(coalesce(($1::int8[])[1], @.pawl_now()), $2, 10000);
+SELECT q.at, d.due, coalesce(d.oldest_us, 0)
+FROM unnest($2::int8[]) WITH ORDINALITY q (id, at), LATERAL @.pawl_due_of(coalesce(($1::int8[])[1], @.pawl_now()), q.id::int4, $3::int4) d
+WHERE q.id > 0;
 
 -- name: rollup
 SELECT max(minute)::int8, outcome::int8, sum(count)::int8, @.pawl_histogram_total(wait)::text, @.pawl_histogram_total(run)::text

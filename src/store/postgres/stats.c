@@ -1,6 +1,7 @@
 /* Numbers: queues, what happened in a window of time, nodes. All of it from counters and rollups; only what is due now is counted, up to
  * a limit.
  */
+#include "store/due.h"
 #include "store/postgres/read.h"
 #include "store/steps.h"
 #include <stdlib.h>
@@ -61,14 +62,21 @@ static bool served(const pawl_nodes *nodes, const char *queue)
     return false;
 }
 
-static void count_due(reading *r, int64_t queue_id, pawl_queue_info *info)
+/* Of all queues that have any: one question, however many they are. */
+static void count_due(reading *r, const int64_t *ids, int64_t most, pawl_queue_info *infos, size_t count)
 {
-    pg_put_clock(r->s, &r->c->params);
-    pg_param_int4(&r->c->params, (int32_t)queue_id);
+    params *p = &r->c->params;
+    pg_put_clock(r->s, p);
+    pg_array_begin(p, OID_INT8);
+    for (size_t i = 0; i < count; i++) array_int8(p, infos[i].pending > 0 ? ids[i] : 0);
+    pg_array_end(p);
+    pg_param_int4(p, (int32_t)most);
     PGresult *answer = pg_ask(r, SQL_due);
-    if (answer) {
-        info->due = wire64(answer, 0, 0);
-        info->oldest_due_us = wire64(answer, 0, 1);
+    for (int row = 0; answer && row < PQntuples(answer); row++) {
+        pawl_queue_info *info = &infos[wire64(answer, row, 0) - 1];
+        info->due = wire64(answer, row, 1);
+        info->due_more = info->due >= most;
+        info->oldest_due_us = wire64(answer, row, 2);
     }
     PQclear(answer);
 }
@@ -82,7 +90,6 @@ static void read_queue(reading *r, const PGresult *answer, int row, const pawl_n
     info->leased = wire64(answer, row, 5);
     info->failed = wire64(answer, row, 6);
     if (info->name) info->served = served(nodes, info->name);
-    if (info->pending > 0) count_due(r, wire64(answer, row, 0), info);
 }
 
 static void read_throttled(reading *r, pawl_queue_info *infos, size_t count)
@@ -96,23 +103,28 @@ static void read_throttled(reading *r, pawl_queue_info *infos, size_t count)
     PQclear(answer);
 }
 
-static void read_queues(reading *r, pawl_stats *s, const pawl_nodes *nodes)
+static void read_queues(reading *r, pawl_stats *s, const char *only, const pawl_nodes *nodes)
 {
     pg_params_begin(&r->c->params);
     PGresult *answer = pg_ask(r, SQL_queues);
-    size_t rows = answer ? (size_t)PQntuples(answer) : 0;
+    size_t rows = answer ? (size_t)PQntuples(answer) : 0, waiting = 0;
     pawl_queue_info *infos = pg_read_alloc(r, (rows + 1) * sizeof *infos);
-    for (size_t i = 0; infos && i < rows; i++) {
-        pawl_queue_info *info = &infos[s->queues_count++];
+    int64_t *ids = pg_read_alloc(r, (rows + 1) * sizeof *ids);
+    for (size_t i = 0; infos && ids && i < rows; i++) {
+        if (only && strcmp(only, PQgetvalue(answer, (int)i, 1)) != 0) continue;
+        pawl_queue_info *info = &infos[s->queues_count];
+        ids[s->queues_count++] = wire64(answer, (int)i, 0);
         read_queue(r, answer, (int)i, nodes, info);
         s->waiting += info->waiting;
         s->pending += info->pending;
         s->leased += info->leased;
         s->dead += info->failed;
+        waiting += info->pending > 0;
     }
-    s->queues = infos;
     PQclear(answer);
-    if (infos) read_throttled(r, infos, s->queues_count);
+    s->queues = infos;
+    if (waiting) count_due(r, ids, due_share(waiting), infos, s->queues_count);
+    if (infos && !only) read_throttled(r, infos, s->queues_count);
 }
 
 /* ---- rollups ------------------------------------------------------------------------------------------------------------- */
@@ -204,7 +216,7 @@ static int64_t now_of(reading *r)
     return now_us;
 }
 
-pawl_stats *pg_stats_read(reading *r, int64_t window_us)
+pawl_stats *pg_stats_read(reading *r, int64_t window_us, const char *only)
 {
     pawl_stats *s = pg_read_alloc(r, sizeof *s);
     pawl_query nodes = {0};
@@ -212,7 +224,8 @@ pawl_stats *pg_stats_read(reading *r, int64_t window_us)
     if (!s || !nodes.nodes) return NULL;
     s->now_us = now_of(r);
     s->window_us = window_us > 0 ? (window_us + PAWL_MINUTE - 1) / PAWL_MINUTE * PAWL_MINUTE : PAWL_HOUR;
-    read_queues(r, s, nodes.nodes);
+    read_queues(r, s, only, nodes.nodes);
+    if (only) return s;
     read_rollups(r, s);
     pg_params_begin(&r->c->params);
     PGresult *throttled = pg_ask(r, SQL_throttled);

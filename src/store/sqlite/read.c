@@ -150,7 +150,7 @@ static bool answer(reading *r, pawl_query *query, pawl_status *status, pawl_erro
     case PAWL_QUERY_STATE: return state_read(r, query);
     case PAWL_QUERY_TRAIL: return (query->trail = trail_read(r, query->id)) != NULL;
     case PAWL_QUERY_LIST: *status = list_read(r, query, err); return true;
-    case PAWL_QUERY_STATS: query->stats = stats_read(r, query->window_us); return true;
+    case PAWL_QUERY_STATS: query->stats = stats_read(r, query->window_us, query->name); return true;
     case PAWL_QUERY_NODES: nodes_read(r, query); return true;
     case PAWL_QUERY_SETTINGS: settings_read(r, query); return true;
     case PAWL_QUERY_ACTS: acts_read(r, query); return true;

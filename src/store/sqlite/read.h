@@ -26,7 +26,7 @@ const char *node_name(reading *r, int64_t node);                        /* NULL:
 
 pawl_status list_read(reading *r, pawl_query *query, pawl_error *err);
 pawl_trail *trail_read(reading *r, pawl_id id); /* NULL: not stored, or failed */
-pawl_stats *stats_read(reading *r, int64_t window_us);
+pawl_stats *stats_read(reading *r, int64_t window_us, const char *only);
 bool node_visible(reading *r, int64_t node, int64_t sidecar, bool alive, const char *boot_id, int64_t expires_us);
 void nodes_read(reading *r, pawl_query *query);
 bool schedules_read(reading *r, pawl_query *query); /* schedule.c; false: there is no such schedule */

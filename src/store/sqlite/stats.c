@@ -1,12 +1,11 @@
 /* Numbers: queues, what happened in a window of time, nodes. All of it from counters and rollups; only what is due now is
  * counted, up to a limit.
  */
+#include "store/due.h"
 #include "store/sqlite/read.h"
 #include "store/steps.h"
 #include <string.h>
 #include <stdlib.h>
-
-#define DUE_MAX 10000
 
 static int64_t count(reading *r, sql_name which)
 {
@@ -92,14 +91,15 @@ static bool served(const pawl_nodes *nodes, const char *queue)
     return false;
 }
 
-static void add_due(query *q, pawl_queue_info *info)
+static void add_due(query *q, int64_t most, pawl_queue_info *info)
 {
     int64_t due = get_int(q), oldest_us = get_int(q);
     if (due && (!info->oldest_due_us || oldest_us < info->oldest_due_us)) info->oldest_due_us = oldest_us;
-    info->due = info->due + due < DUE_MAX ? info->due + due : DUE_MAX;
+    info->due = info->due + due < most ? info->due + due : most;
+    info->due_more = info->due == most;
 }
 
-static void count_due(reading *r, int64_t queue_id, pawl_queue_info *info)
+static void count_due(reading *r, int64_t queue_id, int64_t most, pawl_queue_info *info)
 {
     lane_key lane = LANE_FIRST(queue_id);
     while (lane_next(r->c, &lane)) {
@@ -109,15 +109,15 @@ static void count_due(reading *r, int64_t queue_id, pawl_queue_info *info)
         put_int(&q, lane.class);
         put_int(&q, lane.type_id);
         put_int(&q, r->now_us);
-        put_int(&q, info->due < DUE_MAX ? DUE_MAX - info->due : 1);
-        if (query_row(&q)) add_due(&q, info);
+        put_int(&q, info->due < most ? most - info->due : 1);
+        if (query_row(&q)) add_due(&q, most, info);
         query_end(&q);
     }
     query q = query_on(r->c, SQL_shared_count); /* where tenants take turns */
     put_int(&q, queue_id);
     put_int(&q, r->now_us);
-    put_int(&q, info->due < DUE_MAX ? DUE_MAX - info->due : 1);
-    if (query_row(&q)) add_due(&q, info);
+    put_int(&q, info->due < most ? most - info->due : 1);
+    if (query_row(&q)) add_due(&q, most, info);
     query_end(&q);
 }
 
@@ -133,27 +133,33 @@ static void read_throttled(reading *r, pawl_queue_info *infos, size_t count)
     query_end(&q);
 }
 
-static void read_queues(reading *r, pawl_stats *s, const pawl_nodes *nodes)
+static void read_queues(reading *r, pawl_stats *s, const char *only, const pawl_nodes *nodes)
 {
-    size_t room = (size_t)count(r, SQL_queues_count) + 1;
+    size_t room = (size_t)count(r, SQL_queues_count) + 1, waiting = 0;
     pawl_queue_info *infos = read_alloc(r, room * sizeof *infos);
-    if (!infos) return;
+    int64_t *ids = read_alloc(r, room * sizeof *ids);
+    if (!infos || !ids) return;
     query q = query_on(r->c, SQL_queues_list);
     while (s->queues_count < room && query_row(&q)) {
-        pawl_queue_info *info = &infos[s->queues_count++];
-        int64_t queue_id = get_int(&q);
-        info->name = read_text(r, get_text(&q));
+        pawl_queue_info *info = &infos[s->queues_count];
+        ids[s->queues_count] = get_int(&q);
+        const char *name = get_text(&q);
+        if (only && name && strcmp(only, name) != 0) continue;
+        s->queues_count++;
+        info->name = read_text(r, name);
         info->paused = get_int(&q) != 0;
         s->waiting += info->waiting = get_int(&q);
         s->pending += info->pending = get_int(&q);
         s->leased += info->leased = get_int(&q);
         s->dead += info->failed = get_int(&q);
         if (info->name) info->served = served(nodes, info->name);
-        count_due(r, queue_id, info);
+        waiting += info->pending > 0;
     }
     query_end(&q);
     s->queues = infos;
-    read_throttled(r, infos, s->queues_count);
+    for (size_t i = 0; i < s->queues_count; i++)
+        if (infos[i].pending > 0) count_due(r, ids[i], due_share(waiting), &infos[i]);
+    if (!only) read_throttled(r, infos, s->queues_count);
 }
 
 /* ---- rollups ------------------------------------------------------------------------------------------------------------- */
@@ -196,7 +202,7 @@ static void read_rollups(reading *r, pawl_stats *s)
     s->run_p99_us = histogram_percentile(&all[1], 99);
 }
 
-pawl_stats *stats_read(reading *r, int64_t window_us)
+pawl_stats *stats_read(reading *r, int64_t window_us, const char *only)
 {
     pawl_stats *s = read_alloc(r, sizeof *s);
     pawl_query nodes = {0};
@@ -204,7 +210,8 @@ pawl_stats *stats_read(reading *r, int64_t window_us)
     if (!s || !nodes.nodes) return NULL;
     s->now_us = r->now_us;
     s->window_us = window_us > 0 ? (window_us + PAWL_MINUTE - 1) / PAWL_MINUTE * PAWL_MINUTE : PAWL_HOUR;
-    read_queues(r, s, nodes.nodes);
+    read_queues(r, s, only, nodes.nodes);
+    if (only) return s;
     read_rollups(r, s);
     s->throttled = count(r, SQL_slotted_total);
     return s;

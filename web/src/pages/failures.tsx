@@ -9,6 +9,7 @@ import { Bar, Button, Count, Empty, Id, Name, PageHead, Show, Time, useTitle } f
 import { Table } from "../ui/table";
 
 const PAGES = 5; // of a thousand
+const LOOK_MS = 500; // so long one goes on to the next
 
 interface Group {
     key: string;
@@ -36,8 +37,9 @@ function shape(error: string): string {
 
 async function load(signal: AbortSignal): Promise<Groups> {
     const groups = new Map<string, Group>();
+    const begun = performance.now();
     let cursor: string | null = null, looked = 0;
-    for (let i = 0; i < PAGES; i++) {
+    for (let i = 0; i < PAGES && performance.now() - begun < LOOK_MS; i++) {
         const page: Page = await get<Page>("v1/dead", { limit: 1000, cursor }, signal);
         for (const task of page.tasks) {
             const error = shape(task.error ?? task.reason ?? "no error was told");

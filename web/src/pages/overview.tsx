@@ -145,7 +145,7 @@ function Queues() {
                                 {shown.map((queue) => (
                                     <tr key={queue.name}>
                                         <td><Name text={queue.name} href={link("tasks", { queue: queue.name })} /> {queue.paused && <State name="paused" />}</td>
-                                        <td class="num"><Count n={queue.due} /></td>
+                                        <td class="num"><Count n={queue.due} more={queue.due_more} /></td>
                                         <td class="num"><Count n={queue.leased} tone="cyan" /></td>
                                         <td class="wide"><Bar part={queue.pending + queue.leased} whole={most} label={`${plural(queue.pending, "task")} wait, ${number(queue.leased)} run`} tone={queue.paused ? "amber" : "blue"} /></td>
                                     </tr>

@@ -13,7 +13,8 @@ import { newTask } from "../new_task";
 
 const STATES = ["waiting", "pending", "scheduled", "retrying", "running", "stale", "succeeded", "failed", "cancelled"];
 const LIMIT = 50;
-const SEARCH_MS = 600; // so long words are looked for before one is asked whether to go on
+const WITHIN = "100ms"; // so long one answer may take
+const SEARCH_MS = 600; // so long what is rare is looked for before one is asked whether to go on
 const SINCE: [string, string][] = [["", "any time"], ["15m", "last 15 min"], ["1h", "last hour"], ["24h", "last 24 h"], ["7d", "last 7 days"]];
 
 export function since(text: string | undefined): string | undefined {
@@ -29,13 +30,13 @@ function filterOf(query: Record<string, string>): Query {
 
 // ---- words --------------------------------------------------------------------------------------------------------------------
 
-// The server looks for words as long as a page may take; here its pages are put together until there is something to show, or it takes too long for
-// somebody who waits. From there one can go on.
+// The server looks for words, and for what is rare among much, as long as a page may take; here its pages are put together until there is something
+// to show, or it takes too long for somebody who waits. From there one can go on.
 async function search(filter: Query, cursor: string | undefined, signal: AbortSignal): Promise<Page> {
     const begun = performance.now();
     const out: Page = { tasks: [], next: cursor ?? null, partial: false, looked_to: null };
     do {
-        const page: Page = await get<Page>("v1/tasks", { ...filter, limit: LIMIT - out.tasks.length, cursor: out.next }, signal);
+        const page: Page = await get<Page>("v1/tasks", { ...filter, within: filter.q ? undefined : WITHIN, limit: LIMIT - out.tasks.length, cursor: out.next }, signal);
         out.tasks.push(...page.tasks);
         out.next = page.next;
         out.partial = page.partial;
@@ -203,7 +204,7 @@ export function TaskList() {
     const text = new URLSearchParams(query).toString();
     const view = useLive<Page>(
         "tasks?" + text,
-        (signal) => (filter.q ? search(filterOf(query), query.cursor, signal) : get<Page>("v1/tasks", { ...filterOf(query), limit: LIMIT, cursor: query.cursor }, signal)),
+        (signal) => search(filterOf(query), query.cursor, signal),
         query.q || query.cursor ? { wants: () => false, idle: 30000 } : { wants: (event) => (!query.type || event.type === query.type) && (!query.queue || event.queue === query.queue) },
     );
     const selection = useSelection(text);
@@ -227,8 +228,7 @@ export function TaskList() {
                     return (
                         <>
                             <div class="above">
-                                {filter.q && <Looked page={page} oldest={query.order === "oldest"} />}
-                                {!filter.q && page.partial && <p class="faint">The store did not look at everything in time: there may be more.</p>}
+                                {(filter.q || page.partial) && <Looked page={page} oldest={query.order === "oldest"} />}
                                 <Acts
                                     actions={[[CANCEL, "c"], [RETRY, "r"], [ACK, "a"]]}
                                     ids={[...selection.ids]}
@@ -253,7 +253,7 @@ export function TaskList() {
                             ) : (
                                 <NoTasks filtered={text !== ""} />
                             )}
-                            <Pager next={page.next} query={query} shown={page.tasks.length} more={filter.q ? "Look further" : undefined} />
+                            <Pager next={page.next} query={query} shown={page.tasks.length} more={filter.q || page.partial ? "Look further" : undefined} />
                         </>
                     );
                 }}

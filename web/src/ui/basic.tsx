@@ -55,8 +55,9 @@ export function Name({ text, href, empty = "–" }: { text: string | null | unde
     return href ? <a href={href}>{shown}</a> : shown;
 }
 
-export function Count({ n, tone, href }: { n: number; tone?: string; href?: string }) {
-    const text = <span class={"count " + (n ? (tone ?? "") : "faint")} title={number(n)}>{compact(n)}</span>;
+// more: it was not counted further.
+export function Count({ n, more, tone, href }: { n: number; more?: boolean; tone?: string; href?: string }) {
+    const text = <span class={"count " + (n ? (tone ?? "") : "faint")} title={number(n) + (more ? " or more" : "")}>{compact(n) + (more ? "+" : "")}</span>;
     return href && n ? <a href={href}>{text}</a> : text;
 }
 

@@ -1,7 +1,7 @@
 // Lines over time, by uPlot.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
-import { utc } from "../format";
+import { exact, utc } from "../format";
 import { colour, colours } from "../theme";
 
 export interface Line {
@@ -46,12 +46,12 @@ function options(props: Props, width: number): uPlot.Options {
         width,
         height: props.height ?? 180,
         tzDate: utc.value ? (at: number) => uPlot.tzDate(new Date(at * 1000), "Etc/UTC") : undefined,
-        legend: { live: true },
+        legend: { live: true, markers: { dash: (u: uPlot, i: number) => (u.series[i]!.dash ? "dashed" : "solid") } },
         cursor: { points: { size: 6 }, drag: { x: false, y: false } },
         scales: { y: props.log ? { distr: 3, range: (_u, min, max) => decades(min, max) } : { range: (_u, _min, max) => [0, Math.max(1, max * 1.1)] } },
         axes: [{ ...axis, size: 38, values: TIMES }, { ...axis, size: 52, ...(props.log ? { splits: powers } : {}), values: (_u: uPlot, splits: (number | null)[]) => splits.map((split) => (split === null ? "" : value(split))) }],
         series: [
-            { label: "time" },
+            { label: "at", value: (_u: uPlot, at: number | null) => (at === null ? "" : exact(new Date(at * 1000).toISOString())) },
             ...props.lines.map((line) => ({
                 label: line.label,
                 stroke: colour(line.colour),
@@ -60,7 +60,7 @@ function options(props: Props, width: number): uPlot.Options {
                 dash: line.dash ? [...line.dash] : undefined,
                 points: { show: false },
                 spanGaps: true,
-                value: (_u: uPlot, n: number | null) => (n === null ? "–" : value(n)),
+                value: (u: uPlot, n: number | null) => (n !== null ? value(n) : u.cursor.idx == null ? "" : "–"),
             })),
         ],
     };
