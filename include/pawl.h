@@ -364,7 +364,11 @@ typedef struct pawl_options {
     pawl_log_fn log;          /* NULL = lines of level WARN and above to standard error */
     void *log_ctx;
     pawl_level log_level; /* 0 = PAWL_WARN */
-    uint64_t seed;        /* of jitter; 0 = from the system */
+    /* Log lines, and what `pawl` and its server show, have the values of names masked that look like secrets': password, token, authorization,
+     * cookie and the like. Words with commas between them: such names, too; "-word": not those; "none": not the usual ones. NULL: the usual
+     * ones. What is stored, and what handlers and this API get, is not touched. */
+    const char *redact;
+    uint64_t seed; /* of jitter; 0 = from the system */
 } pawl_options;
 
 /* Opens a store. Nothing runs before pawl_start; dispatch and every look work at once.

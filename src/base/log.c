@@ -1,7 +1,7 @@
 /* The engine's own log: one line, one call of the sink.
  *
  * A line is cut at LINE_MAX_BYTES and holds no control bytes: what others sent (names, error texts) cannot forge a second line or
- * talk to a terminal. The default sink makes one write(2) per line, so lines of several threads and processes do not mix.
+ * talk to a terminal, and secrets are masked (redact.h). The default sink makes one write(2) per line, so lines of several threads and processes do not mix.
  */
 #include "base/log.h"
 #include "base/clock.h"
@@ -26,7 +26,10 @@ static void to_stderr(void *ctx, pawl_level level, const char *line)
 
 void logger_init(logger *l, pawl_log_fn sink, void *ctx, pawl_level level)
 {
-    *l = (logger){.sink = sink ? sink : to_stderr, .ctx = sink ? ctx : NULL, .level = level ? level : PAWL_WARN};
+    *l = (logger){.sink = sink ? sink : to_stderr,
+                  .ctx = sink ? ctx : NULL,
+                  .level = level ? level : PAWL_WARN,
+                  .hidden = redaction_usual()};
 }
 
 static void clean(char *line)
@@ -47,6 +50,7 @@ void log_line(const logger *l, pawl_level level, const char *fmt, ...)
     if (n < 0) line[0] = '\0';
     else if ((size_t)n >= sizeof line) line[utf8_cut(line, LINE_MAX_BYTES)] = '\0';
     clean(line);
+    redact_line(l->hidden, line, sizeof line);
     l->sink(l->ctx, level, line);
     errno = saved;
 }

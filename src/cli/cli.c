@@ -66,6 +66,15 @@ int cli_no_memory(const cli *c)
     return cli_fail(c, &err);
 }
 
+pawl_status cli_hide(const char *words, pawl_error *err)
+{
+    static redaction hidden;
+    if (redaction_read(&hidden, words, err)) return err->status;
+    encode_hide(&hidden);
+    term_hide(&hidden);
+    return PAWL_OK;
+}
+
 /* ---- the store ---------------------------------------------------------------------------------------------------------------- */
 
 pawl *cli_open(cli *c, const pawl_options *options, int *code)
@@ -74,6 +83,7 @@ pawl *cli_open(cli *c, const pawl_options *options, int *code)
     pawl_error err;
     pawl *p = NULL;
     with.store = c->store;
+    if (!with.redact) with.redact = getenv("PAWL_REDACT");
     if (pawl_open(&with, &p, &err)) {
         *code = cli_fail(c, &err);
         return NULL;

@@ -45,6 +45,9 @@ int cli_usage(const cli *c, const char *fmt, ...) PAWL_PRINTF(2, 3);
 int cli_no_memory(const cli *c);
 
 /* Opens the store with these options (store, and no node unless asked for, are filled in); NULL: *code is the exit code. */
+/* Secrets of these names are not shown; NULL: the usual ones (base/redact.h). */
+pawl_status cli_hide(const char *words, pawl_error *err);
+
 pawl *cli_open(cli *c, const pawl_options *options, int *code);
 pawl *cli_open_reading(cli *c, int *code); /* an existing store, for looking only */
 pawl *cli_open_writing(cli *c, int *code); /* a one-shot command */

@@ -88,6 +88,7 @@ static pawl_level level_of(const char *name)
 static void set_log(logger *l)
 {
     logger_init(l, strcmp(serve_set.log_format, "json") == 0 ? log_json : NULL, NULL, level_of(serve_set.log_level));
+    l->hidden = encode_hidden();
 }
 
 /* ---- starting ----------------------------------------------------------------------------------------------------------------- */
@@ -175,6 +176,7 @@ static pawl_status start_server(serving *s, pawl_error *err)
                         .payload_max = (size_t)serve_set.payload_max,
                         .events_max = (size_t)serve_set.events,
                         .log = s->log,
+                        .redact = serve_set.redact,
                         .access_log = serve_set.access_log,
                         .hooks = s->hooks,
                         .runs_tasks = runs(s)};
@@ -318,6 +320,7 @@ int cmd_serve(cli *c)
         (serve_set.prefix[0] != '/' || serve_set.prefix[strlen(serve_set.prefix) - 1] == '/'))
         return cli_usage(c, "--prefix \"%s\" must begin with \"/\" and end without", serve_set.prefix);
     if (!serve_set.tls_cert != !serve_set.tls_key) return cli_usage(c, "--tls-cert and --tls-key belong together: give both");
+    if (cli_hide(serve_set.redact, &err)) return cli_fail(c, &err);
     if (stopper_init(&s.stop, serve_set.grace_us, &err)) return cli_fail(c, &err);
     set_log(&s.log);
     s.p = s.stop.p = cli_open(c,
@@ -327,6 +330,7 @@ int cmd_serve(cli *c)
                                               .payload_max = (size_t)serve_set.payload_max,
                                               .log = s.log.sink,
                                               .log_level = s.log.level,
+                                              .redact = serve_set.redact,
                                               .workers = serve_set.demo ? 4 : 0},
                               &code);
     if (!s.p) return code;

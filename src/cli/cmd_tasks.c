@@ -144,7 +144,7 @@ static int why(cli *c, pawl *p, pawl_id id)
         jsonw_object(&a.w);
         json_id(&a.w, "id", id);
         json_text(&a.w, "code", reason.code);
-        json_text(&a.w, "text", reason.text);
+        json_shown(&a.w, "text", reason.text);
         json_instant(&a.w, "until", reason.until_us);
         jsonw_end_object(&a.w);
         return cli_json_end(c, &a);

@@ -211,7 +211,7 @@ static void run_event_json(const cli *c, const pawl_event *e)
     json_text(&a.w, "queue", e->queue);
     json_number(&a.w, "attempt", e->attempt);
     if (e->kind == PAWL_EVENT_RETRYING || e->kind == PAWL_EVENT_SNOOZED) json_number(&a.w, "delay_us", e->value);
-    if (*e->text) json_text(&a.w, "text", e->text);
+    if (*e->text) json_shown(&a.w, "text", e->text);
     jsonw_end_object(&a.w);
     cli_json_end(c, &a);
 }

@@ -294,6 +294,7 @@ static int start(cli *c, int argc, char **argv)
 {
     pawl_error err;
     int at = 1, words;
+    if (cli_hide(getenv("PAWL_REDACT"), &err)) return cli_usage(c, "PAWL_REDACT: %s", err.message);
     if (!take_leading(argc, argv, &at, &err)) return cli_usage(c, "%s", err.message);
     term_init(&c->term, stdout, c->no_color);
     if (c->version) return cmd_version(c);

@@ -13,7 +13,7 @@
 #define LISTEN_MAX 8
 
 typedef struct serve_settings {
-    const char *config, *tokens, *prefix, *name, *log_format, *log_level, *tls_cert, *tls_key, *hooks;
+    const char *config, *tokens, *prefix, *name, *log_format, *log_level, *tls_cert, *tls_key, *hooks, *redact;
     opt_list listen, hosts, hook_networks;
     int64_t threads, desk_threads, connections, events, payload_max;
     int64_t head_us, idle_us, body_us, answer_us, grace_us, lease_us;

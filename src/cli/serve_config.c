@@ -40,6 +40,7 @@ const opt serve_opts[] = {
     OPTION(OPT_DURATION, "grace", &serve_set.grace_us, "DURATION", "how long requests and tasks may go on after the first signal", .max = PAWL_DAY, .fallback = "30s"),
     OPTION(OPT_CHOICE, "log-format", &serve_set.log_format, "FORMAT", "text or json", .choices = "text|json", .fallback = "text"),
     OPTION(OPT_CHOICE, "log-level", &serve_set.log_level, "LEVEL", "debug, info, warn or error", .choices = "debug|info|warn|error", .fallback = "info"),
+    OPTION(OPT_TEXT, "redact", &serve_set.redact, "WORDS", "names whose values are masked wherever they are shown, beside password, token, cookie and the like: iban, -csrf (not that); none: not the usual ones"),
     OPTION(OPT_FLAG, "access-log", &serve_set.access_log, NULL, "a line for each request"),
     OPTION(OPT_FLAG, "demo", &serve_set.demo, NULL, "run a few handlers and feed them a trickle of tasks"),
     OPTIONS_END};
@@ -79,6 +80,7 @@ static pawl_status set_value(cli *c, const char *name, const char *value, pawl_e
     char *kept = keep(value);
     if (!kept) return err_set(err, PAWL_NO_MEMORY, "out of memory");
     if (strcmp(name, "store") == 0) return c->store = kept, PAWL_OK;
+    if (strcmp(name, "redact") == 0 && redaction_read(&(redaction){0}, kept, err)) return err->status;
     while (o->type != OPT_END && strcmp(o->name, name) != 0) o++;
     if (o->type != OPT_END && strcmp(name, "config") != 0)
         return o->type == OPT_LIST ? set_list(o, kept, err) : opts_set(o, kept, err);

@@ -70,10 +70,13 @@ static void body(const cli *c, const char *name, pawl_bytes data, const char *co
         printf("  binary; --json shows it as base64\n");
         return;
     }
+    buf masked; /* as a whole, before it is cut or told in lines */
+    buf_init(&masked, alloc_default(), 128u << 20);
+    if (redact_bytes(encode_hidden(), data, &masked)) data = (pawl_bytes){buf_text(&masked), masked.failed ? 0 : masked.len};
     bool cut = !full && data.len > BODY_SHOWN;
-    size_t n = cut ? BODY_SHOWN : data.len;
-    while (cut && n && !utf8_valid(data.data, n)) n--;
+    size_t n = cut ? utf8_cut(data.data, BODY_SHOWN) : data.len;
     block((pawl_bytes){data.data, n});
+    buf_done(&masked);
     if (cut) printf("  %s(cut; --full shows all)%s\n", term_on(&c->term, DIM), term_off(&c->term));
 }
 

@@ -100,7 +100,11 @@ static bool unsafe(uint32_t c)
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
-void term_safe(buf *out, pawl_bytes text, bool lines)
+static const redaction *hidden;
+
+void term_hide(const redaction *what) { hidden = what; }
+
+static void put_safe(buf *out, pawl_bytes text, bool lines)
 {
     for (size_t at = 0; at < text.len;) {
         const char *here = text.data + at;
@@ -113,6 +117,16 @@ void term_safe(buf *out, pawl_bytes text, bool lines)
             for (size_t i = 0; i < (n ? n : 1); i++) buf_fmt(out, "\\x%02x", (unsigned char)here[i]);
         at += n ? n : 1;
     }
+}
+
+void term_safe(buf *out, pawl_bytes text, bool lines)
+{
+    buf masked;
+    buf_init(&masked, out->allocator, out->limit);
+    if (!redact_bytes(hidden ? hidden : redaction_usual(), text, &masked)) put_safe(out, text, lines);
+    else if (masked.failed) out->failed = true;
+    else put_safe(out, (pawl_bytes){buf_text(&masked), masked.len}, lines);
+    buf_done(&masked);
 }
 
 void term_cut(const term *t, buf *text, int width)

@@ -2,7 +2,7 @@
 #ifndef CLI_TERM_H
 #define CLI_TERM_H
 
-#include "base/buf.h"
+#include "base/redact.h"
 #include <pawl.h>
 #include <stdio.h>
 
@@ -21,7 +21,8 @@ const char *term_off(const term *t);
 paint term_state(const char *display); /* the colour of a task's state */
 int term_columns(const char *text);    /* how many columns a UTF-8 text takes */
 
-/* Control bytes and broken UTF-8 never reach the terminal: they become \xNN. lines: newlines and tabs may stay. */
+void term_hide(const redaction *hidden); /* what term_safe masks; lives on. NULL: the usual ones */
+/* Control bytes and broken UTF-8 never reach the terminal: they become \xNN. Secrets are masked. lines: newlines and tabs may stay. */
 void term_safe(buf *out, pawl_bytes text, bool lines);
 void term_cut(const term *t, buf *text, int width); /* at most so many columns, with a mark where something is left out */
 

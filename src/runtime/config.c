@@ -166,6 +166,7 @@ pawl_status config_fill(runtime *rt, const pawl_options *options, pawl_error *er
     char host[256] = "";
     *o = options ? *options : none;
     pawl_status status = check_options(o, err);
+    if (!status) status = redaction_read(&rt->hidden, o->redact, err);
     if (!status) status = fill_durations(o, err);
     if (status) return status;
     if (!o->store) o->store = config_default_store();
@@ -175,6 +176,7 @@ pawl_status config_fill(runtime *rt, const pawl_options *options, pawl_error *er
     if (!o->audit) o->audit = PAWL_AUDIT_FULL;
     if (!o->max_attempts) o->max_attempts = 4;
     if (!o->seed) o->seed = seed_from_system();
+    o->redact = NULL; /* it was read */
     fill_name(o, host);
     return keep(rt, &o->store) && keep(rt, &o->name) && keep_retry(rt, &o->retry) ? PAWL_OK : no_memory(err);
 }

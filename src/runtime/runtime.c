@@ -222,6 +222,7 @@ static pawl_status build(runtime *rt, const pawl_options *options, pawl_error *e
     pawl_status status = config_fill(rt, options, err);
     if (status) return status;
     logger_init(&rt->log, rt->options.log, rt->options.log_ctx, rt->options.log_level);
+    rt->log.hidden = &rt->hidden;
     init_clock(rt);
     if ((status = open_store(rt, err))) return status;
     rt->url = runtime_public_url(rt->kept, rt->options.store);

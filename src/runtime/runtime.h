@@ -537,6 +537,7 @@ struct runtime {
     virtual_clock virtual_now;
     pawl_clock clock;
     logger log;
+    redaction hidden; /* what it does not show */
     pawl_store *store;
     bool direct; /* calls of the store are made within a step */
     core *core;  /* driver's */

@@ -163,8 +163,8 @@ void route_relatives(call *c)
         json_text(&a.w, "if_failed", pawl_if_failed_name(r->if_failed));
         json_text(&a.w, "result_type", r->result_type);
         json_blob(&a.w, "result", r->result, r->result_type);
-        json_text(&a.w, "result_ref", r->result_ref);
-        json_text(&a.w, "error", r->error);
+        json_shown(&a.w, "result_ref", r->result_ref);
+        json_shown(&a.w, "error", r->error);
         jsonw_end_object(&a.w);
     }
     jsonw_end_array(&a.w);

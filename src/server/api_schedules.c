@@ -1,4 +1,5 @@
 /* /v1/schedules, /v1/concurrency. */
+#include "base/alloc.h"
 #include "base/error.h"
 #include "server/parts.h"
 #include <string.h>
@@ -138,6 +139,54 @@ void route_schedule_preview(call *c)
 
 /* ---- changing ----------------------------------------------------------------------------------------------------------------- */
 
+static const char *skip_space(const char *at, const char *end)
+{
+    while (at < end && strchr(" \t\r\n", *at) && *at) at++;
+    return at;
+}
+
+/* Whether two texts differ in white space between the values of JSON alone. */
+static bool same_values(pawl_bytes a, pawl_bytes b)
+{
+    const char *x = a.data, *y = b.data, *x_end = x + a.len, *y_end = y + b.len;
+    for (bool inside = false;; x++, y++) {
+        if (!inside) x = skip_space(x, x_end), y = skip_space(y, y_end);
+        if (x == x_end || y == y_end) return x == x_end && y == y_end;
+        if (*x != *y) return false;
+        if (inside && *x == '\\' && x_end - x > 1 && y_end - y > 1) {
+            if (*++x != *++y) return false;
+        } else if (*x == '"') {
+            inside = !inside;
+        }
+    }
+}
+
+/* Whoever changes a schedule has read it with its secrets masked: a payload that comes back as it was shown is the one that is there. */
+static pawl_status keep_secrets(call *c, pawl_schedule *s, pawl_error *err)
+{
+    pawl_schedule_info *before;
+    buf shown;
+    if (!s->payload.len || !memmem(s->payload.data, s->payload.len, REDACT_MASK, strlen(REDACT_MASK))) return PAWL_OK;
+    if (pawl_get_schedule(c->s->options.p, c->segment, 0, &before, err))
+        return PAWL_OK; /* a new one, or an error that comes again */
+    pawl_bytes old = before->definition.payload;
+    pawl_status status = PAWL_OK;
+    buf_init(&shown, alloc_default(), ANSWER_MAX);
+    if (redact_bytes(encode_hidden(), old, &shown)) {
+        const char *kept = pawl_arena_bytes(c->arena, old.data, old.len);
+        if (!kept || shown.failed) status = err_set(err, PAWL_NO_MEMORY, "%s", pawl_status_text(PAWL_NO_MEMORY));
+        else if (same_values((pawl_bytes){shown.data, shown.len}, s->payload)) s->payload = (pawl_bytes){kept, old.len};
+        else
+            status = err_set(
+                err, PAWL_INVALID,
+                "\"payload\" has \"%s\" where \"%s\" has a secret: send the secret itself, or the payload as it was shown",
+                REDACT_MASK, c->segment);
+    }
+    buf_done(&shown);
+    pawl_schedule_info_free(before);
+    return status;
+}
+
 void route_schedule_put(call *c)
 {
     put_options o = {.how = PAWL_PUT_UPDATE};
@@ -147,6 +196,7 @@ void route_schedule_put(call *c)
     pawl_error err;
     if (!call_query(c, put_query, &o) || !call_body(c, schedule_fields, &s)) return;
     pawl_status status = s.type ? PAWL_OK : err_set(&err, PAWL_INVALID, "\"type\" is missing");
+    if (!status) status = keep_secrets(c, &s, &err);
     if (!status) status = pawl_put_schedule(c->s->options.p, &s, o.how, &outcome, &err);
     if (!status) status = pawl_get_schedule(c->s->options.p, c->segment, 0, &info, &err);
     if (status) {

@@ -101,40 +101,11 @@ void route_task_create(call *c)
 
 /* ---- looking ------------------------------------------------------------------------------------------------------------------ */
 
-static void list_tasks(call *c, bool dead)
-{
-    pawl_filter filter = {.unresolved = dead};
-    pawl_page *page;
-    pawl_error err;
-    if (!call_query(c, list_query, &filter) || !call_tenant(c, &filter.tenant)) return;
-    if (dead && !filter.state) filter.state = "failed";
-    if (pawl_list(c->s->options.p, &filter, &page, &err)) {
-        call_fail(c, &err);
-        return;
-    }
-    reply a;
-    reply_begin(&a);
-    jsonw_object(&a.w);
-    jsonw_key(&a.w, "tasks");
-    jsonw_array(&a.w);
-    for (size_t i = 0; i < page->count; i++) task_json(&a.w, page->tasks[i], NULL, NULL);
-    jsonw_end_array(&a.w);
-    json_text(&a.w, "next", page->next);
-    json_truth(&a.w, "partial", page->partial);
-    json_instant(&a.w, "looked_to", page->looked_us);
-    jsonw_end_object(&a.w);
-    pawl_page_free(page);
-    reply_end(c, &a, 200);
-}
-
-void route_task_list(call *c) { list_tasks(c, false); }
-void route_dead_list(call *c) { list_tasks(c, true); }
-
 static void why_members(json_writer *w, const pawl_why_answer *why)
 {
     jsonw_object(w);
     json_text(w, "code", why->code);
-    json_text(w, "text", why->text);
+    json_shown(w, "text", why->text);
     json_instant(w, "until", why->until_us);
     jsonw_end_object(w);
 }
@@ -224,7 +195,7 @@ static void act_on_ids(call *c, const action *act, one_fn one)
         jsonw_object(&a.w);
         json_id(&a.w, "id", id);
         json_text(&a.w, "status", pawl_status_name(status));
-        if (status) json_text(&a.w, "detail", err.message);
+        if (status) json_shown(&a.w, "detail", err.message);
         if (!status && receipt.id) json_id(&a.w, "as", receipt.id);
         if (!status && receipt.id) json_text(&a.w, "outcome", pawl_dispatched_name(receipt.outcome));
         jsonw_end_object(&a.w);

@@ -184,7 +184,7 @@ static void write_item(bulk *b, const item *it)
         b->refused++;
         if (r && r->id) json_id(w, "id", r->id);
         json_text(w, "status", pawl_status_name(status));
-        json_text(w, "detail", it->detail ? it->detail : *b->failure.message ? b->failure.message : pawl_status_text(status));
+        json_shown(w, "detail", it->detail ? it->detail : *b->failure.message ? b->failure.message : pawl_status_text(status));
     }
     jsonw_end_object(w);
 }

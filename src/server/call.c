@@ -32,7 +32,10 @@ void call_problem(call *c, int status, const char *type, const char *fmt, ...)
 
 void call_fail(call *c, const pawl_error *err)
 {
-    call_problem(c, pawl_status_http(err->status), pawl_status_name(err->status), "%s", err->message);
+    char message[sizeof err->message];
+    memcpy(message, err->message, sizeof message);
+    redact_line(encode_hidden(), message, sizeof message);
+    call_problem(c, pawl_status_http(err->status), pawl_status_name(err->status), "%s", message);
 }
 
 void reply_begin(reply *a)

@@ -39,7 +39,7 @@ static void task_of(json_writer *w, const held *h)
     json_text(w, "headers", pawl_run_headers(run));
     json_text(w, "traceparent", pawl_run_traceparent(run));
     json_text(w, "content_type", pawl_run_content_type(run));
-    json_blob(w, "payload", pawl_run_payload(run), pawl_run_content_type(run));
+    json_plain(w, "payload", pawl_run_payload(run), pawl_run_content_type(run));
     jsonw_end_object(w);
 }
 

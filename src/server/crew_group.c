@@ -70,7 +70,8 @@ static pawl_status start(group *g, const group_spec *spec, pawl_error *err)
                             .leases_outlive = true,
                             .log = o->log.sink,
                             .log_ctx = o->log.ctx,
-                            .log_level = o->log.level};
+                            .log_level = o->log.level,
+                            .redact = o->redact};
     if (spec->retry_delay_us)
         options.retry = (pawl_retry_policy){.curve = PAWL_CURVE_EXPONENTIAL, .delay_us = spec->retry_delay_us};
     pawl_status status = pawl_open(&options, &g->p, err);

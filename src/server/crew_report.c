@@ -125,7 +125,7 @@ static void item_json(json_writer *w, const report_item *it)
     json_number(w, "fence", it->fence);
     json_text(w, "status", names[it->status]);
     if (it->status == ITEM_DONE) json_text(w, "as", pawl_event_name(it->as));
-    if (it->detail) json_text(w, "detail", it->detail);
+    if (it->detail) json_shown(w, "detail", it->detail);
     jsonw_end_object(w);
 }
 

@@ -36,20 +36,60 @@ void json_id(json_writer *w, const char *key, pawl_id id)
     json_text(w, key, id ? text : NULL);
 }
 
-void json_blob(json_writer *w, const char *name, pawl_bytes data, const char *content_type)
+/* ---- what others have put there ------------------------------------------------------------------------------------------------ */
+
+static const redaction *hidden;
+
+void encode_hide(const redaction *what) { hidden = what; }
+const redaction *encode_hidden(void) { return hidden ? hidden : redaction_usual(); }
+
+/* An answer that cannot be masked is none. */
+static void put_masked(json_writer *w, const buf *masked, void (*put)(json_writer *w, pawl_bytes text))
+{
+    put(w, masked->failed ? pawl_str("null") : (pawl_bytes){buf_text(masked), masked->len});
+    if (masked->failed) w->out->failed = true;
+}
+
+void json_shown(json_writer *w, const char *key, const char *text)
+{
+    buf masked;
+    buf_init(&masked, w->out->allocator, w->out->limit);
+    if (text && redact(encode_hidden(), REDACT_TEXT, pawl_str(text), &masked)) {
+        jsonw_key(w, key);
+        put_masked(w, &masked, jsonw_bytes);
+    } else {
+        json_text(w, key, text);
+    }
+    buf_done(&masked);
+}
+
+static void put_blob(json_writer *w, const char *name, pawl_bytes data, const char *content_type, const redaction *without)
 {
     char key[64];
+    buf masked;
     if (!data.len) return;
-    bool is_json = !content_type || strcmp(content_type, "application/json") == 0;
-    if (is_json && json_valid(data, NULL, NULL)) {
-        jsonw_key(w, name);
-        jsonw_raw(w, data);
-        return;
-    }
-    snprintf(key, sizeof key, "%s_base64", name);
+    bool is_json = (!content_type || strcmp(content_type, "application/json") == 0) && json_valid(data, NULL, NULL);
+    buf_init(&masked, w->out->allocator, w->out->limit);
+    bool hides = without && (is_json ? redact(without, REDACT_JSON, data, &masked) : redact_bytes(without, data, &masked));
+    snprintf(key, sizeof key, is_json ? "%s" : "%s_base64", name);
     jsonw_key(w, key);
-    jsonw_base64(w, data);
+    if (hides) put_masked(w, &masked, is_json ? jsonw_raw : jsonw_base64);
+    else if (is_json) jsonw_raw(w, data);
+    else jsonw_base64(w, data);
+    buf_done(&masked);
 }
+
+void json_blob(json_writer *w, const char *name, pawl_bytes data, const char *content_type)
+{
+    put_blob(w, name, data, content_type, encode_hidden());
+}
+
+void json_plain(json_writer *w, const char *name, pawl_bytes data, const char *content_type)
+{
+    put_blob(w, name, data, content_type, NULL);
+}
+
+/* ---- what the store knows ------------------------------------------------------------------------------------------------------- */
 
 void queue_json(json_writer *w, const pawl_queue_info *q)
 {
@@ -180,7 +220,7 @@ void act_json(json_writer *w, const pawl_act *act)
     json_instant(w, "at", act->at_us);
     json_text(w, "who", act->who);
     json_text(w, "action", act->action);
-    json_text(w, "detail", act->detail);
+    json_shown(w, "detail", act->detail);
     json_id(w, "id", act->id);
     jsonw_end_object(w);
 }

@@ -4,6 +4,7 @@
 #define SERVER_ENCODE_H
 
 #include "base/json.h"
+#include "base/redact.h"
 #include <pawl.h>
 
 void json_text(json_writer *w, const char *key, const char *value); /* NULL: null */
@@ -11,8 +12,14 @@ void json_number(json_writer *w, const char *key, int64_t value);
 void json_truth(json_writer *w, const char *key, bool value);
 void json_instant(json_writer *w, const char *key, int64_t at_us); /* 0: null */
 void json_id(json_writer *w, const char *key, pawl_id id);         /* 0: null */
-void json_blob(json_writer *w, const char *name, pawl_bytes data,
-               const char *content_type);           /* NAME or NAME_base64; empty: nothing */
+
+/* What others have put into the store is shown with its secrets masked (base/redact.h): as text, and as NAME or NAME_base64 (empty: nothing).
+ * `json_plain` is for those who are to work with it. */
+void encode_hide(const redaction *hidden); /* lives on; before anything is shown. NULL: the usual ones */
+const redaction *encode_hidden(void);
+void json_shown(json_writer *w, const char *key, const char *text); /* NULL: null */
+void json_blob(json_writer *w, const char *name, pawl_bytes data, const char *content_type);
+void json_plain(json_writer *w, const char *name, pawl_bytes data, const char *content_type);
 void json_rate_key(json_writer *w, pawl_bytes key); /* "key" or "key_base64" */
 
 void task_json(json_writer *w, const pawl_info *task, const pawl_trail *log, const pawl_trail *audit);

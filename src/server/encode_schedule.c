@@ -116,7 +116,7 @@ void definition_json(json_writer *w, const pawl_schedule *s, bool whole)
 {
     jsonw_object(w);
     definition_members(w, s);
-    if (whole) json_blob(w, "payload", s->payload, s->content_type);
+    if (whole) json_plain(w, "payload", s->payload, s->content_type);
     if (whole && s->disabled) json_truth(w, "disabled", true);
     jsonw_end_object(w);
 }
@@ -131,7 +131,7 @@ static void occurrence_json(json_writer *w, const pawl_schedule_info *s, const p
     json_instant(w, "at", o->at_us);
     json_id(w, "task", o->task);
     json_number(w, "count", o->count);
-    json_text(w, "why", o->why);
+    json_shown(w, "why", o->why);
     jsonw_end_object(w);
 }
 
@@ -152,12 +152,12 @@ void schedule_json(json_writer *w, const pawl_schedule_info *s, bool all)
     jsonw_object(w);
     json_text(w, "name", s->definition.name);
     json_text(w, "status", pawl_off_name(s->off));
-    json_text(w, "reason", s->reason);
+    json_shown(w, "reason", s->reason);
     json_text(w, "words", s->words);
     json_text(w, "after", s->definition.after);
     jsonw_key(w, "definition");
     definition_json(w, &s->definition, false);
-    if (all || s->off == PAWL_OFF_INVALID) json_text(w, "stored", s->spec);
+    if (all || s->off == PAWL_OFF_INVALID) json_shown(w, "stored", s->spec);
     if (all) json_blob(w, "payload", s->definition.payload, s->definition.content_type);
     json_instant(w, "next_at", s->next_us);
     json_instant(w, "occurrence_at", s->occurrence_us);

@@ -15,7 +15,7 @@ static void attempt_json(json_writer *w, const pawl_attempt *a)
     json_number(w, "node", a->node);
     json_text(w, "node_name", a->node_name);
     json_text(w, "code", a->code);
-    json_text(w, "error", a->error);
+    json_shown(w, "error", a->error);
     json_number(w, "log_lines", a->log_lines);
     jsonw_end_object(w);
 }
@@ -27,7 +27,7 @@ static void log_json(json_writer *w, const pawl_log_line *line)
     json_number(w, "sequence", line->sequence);
     json_instant(w, "at", line->at_us);
     json_text(w, "level", pawl_level_name(line->level));
-    json_text(w, "text", line->text);
+    json_shown(w, "text", line->text);
     jsonw_end_object(w);
 }
 
@@ -39,7 +39,7 @@ static void audit_json(json_writer *w, const pawl_audit_row *row)
     json_text(w, "to", row->to);
     json_number(w, "fence", row->fence);
     json_text(w, "node_name", row->node_name);
-    json_text(w, "detail", row->detail);
+    json_shown(w, "detail", row->detail);
     jsonw_end_object(w);
 }
 
@@ -74,10 +74,10 @@ static void run_json(json_writer *w, const pawl_info *task)
     jsonw_key(w, "progress");
     if (task->progress < 0) jsonw_null(w);
     else jsonw_int(w, task->progress);
-    json_text(w, "progress_text", task->progress_text);
+    json_shown(w, "progress_text", task->progress_text);
     json_text(w, "code", task->code);
-    json_text(w, "error", task->error);
-    json_text(w, "reason", task->reason);
+    json_shown(w, "error", task->error);
+    json_shown(w, "reason", task->reason);
 }
 
 static void origin_json(json_writer *w, const pawl_info *task)
@@ -86,12 +86,12 @@ static void origin_json(json_writer *w, const pawl_info *task)
     json_id(w, "retried_as", task->retried_as);
     json_instant(w, "resolved_at", task->resolved_us);
     json_text(w, "resolved_by", task->resolved_by);
-    json_text(w, "note", task->note);
+    json_shown(w, "note", task->note);
     json_text(w, "audit", pawl_audit_name(task->audit));
     json_text(w, "created_by", task->created_by);
     json_text(w, "schedule", task->schedule);
     json_text(w, "traceparent", task->traceparent);
-    json_text(w, "headers", task->headers);
+    json_shown(w, "headers", task->headers);
     if (!task->rate_key.len) return;
     bool text = utf8_valid(task->rate_key.data, task->rate_key.len);
     jsonw_key(w, text ? "rate_key" : "rate_key_base64");
@@ -124,7 +124,7 @@ void task_members(json_writer *w, const pawl_info *task, const pawl_trail *log, 
     json_blob(w, "payload", task->payload, task->content_type);
     json_text(w, "result_type", task->result_type ? task->result_type : task->result.len ? "application/json" : NULL);
     json_blob(w, "result", task->result, task->result_type);
-    json_text(w, "result_ref", task->result_ref);
+    json_shown(w, "result_ref", task->result_ref);
     if (task->attempts) {
         jsonw_key(w, "attempts");
         jsonw_array(w);

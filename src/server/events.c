@@ -105,7 +105,7 @@ void event_json(json_writer *w, const pawl_fact *fact)
     if (e->kind == PAWL_EVENT_RETRYING || e->kind == PAWL_EVENT_SNOOZED) json_number(w, "delay_us", e->value);
     if (e->kind == PAWL_EVENT_PROGRESS) json_number(w, "percent", e->value);
     if (e->kind == PAWL_EVENT_NODE_LOST) json_number(w, "lost_node", e->value);
-    if (*e->text) json_text(w, "text", e->text);
+    if (*e->text) json_shown(w, "text", e->text);
     json_text(w, "node", *fact->node ? fact->node : NULL);
     jsonw_end_object(w);
 }

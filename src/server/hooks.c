@@ -98,10 +98,9 @@ bool hook_events(const char *const *names, uint64_t *events)
     return true;
 }
 
-void hook_members(json_writer *w, const hook *k)
+static void members(json_writer *w, const hook *k)
 {
     json_text(w, "name", k->name);
-    json_text(w, "url", k->url);
     jsonw_key(w, "events");
     jsonw_array(w);
     for (int i = 1; i < PAWL_EVENT_COUNT; i++) {
@@ -111,14 +110,22 @@ void hook_members(json_writer *w, const hook *k)
     json_text(w, "type", *k->type ? k->type : NULL);
     json_text(w, "queue", *k->queue ? k->queue : NULL);
     json_truth(w, "disabled", k->disabled);
-    json_text(w, "why", *k->why ? k->why : NULL);
     json_instant(w, "created_at", k->created_us);
+}
+
+void hook_members(json_writer *w, const hook *k)
+{
+    json_shown(w, "url", k->url);
+    members(w, k);
+    json_shown(w, "why", *k->why ? k->why : NULL);
 }
 
 static void write_hook(json_writer *w, const hook *k)
 {
     jsonw_object(w);
-    hook_members(w, k);
+    members(w, k);
+    json_text(w, "url", k->url);
+    json_text(w, "why", *k->why ? k->why : NULL);
     json_text(w, "secret", k->secret);
     json_text(w, "old_secret", *k->old_secret ? k->old_secret : NULL);
     json_instant(w, "old_until", k->old_until_us);

@@ -141,7 +141,7 @@ static bool may_look(const call *c)
 
 static void ready_details(json_writer *w, const state *st)
 {
-    json_text(w, "text", *st->text ? st->text : NULL);
+    json_shown(w, "text", *st->text ? st->text : NULL);
     json_number(w, "store_latency_us", st->health.store_latency_us);
     json_number(w, "loop_lag_us", st->health.loop_lag_us);
     json_number(w, "lease_left_us", st->health.lease_left_us);

@@ -28,6 +28,7 @@ typedef struct server_options {
     size_t events_max;   /* kept for clients that come back */
     struct hooks *hooks; /* see hooks.h; NULL: none. Outlives the server */
     logger log;
+    const char *redact; /* as in pawl_options */
     bool access_log;
     bool runs_tasks; /* the engine was started: /readyz looks at that too */
 } server_options;
