@@ -293,7 +293,7 @@ static void wait_for_retry(mem *m, mem_kin *k, mem_edge *e, int64_t now_us)
     e->parent = as;
     list_remove(&e->down);
     list_append(&as->untold, &e->down);
-    if (as->ended) todo(m, as, TO_TELL);
+    if (pawl_state_terminal(state_of(m, as->id))) todo(m, as, TO_TELL);
 }
 
 static int tell_held(mem *m, mem_kin *k, int64_t now_us)

@@ -295,6 +295,9 @@ static void child_of_one_that_was_retried(world *w)
     end(w, retry, PAWL_SUCCEEDED);
     settle_all(w, 1000);
     assert_state(w, late, PAWL_PENDING);
+    pawl_id later = child(w, a, PAWL_IF_FAILED_HOLD); /* the retry has ended, too */
+    settle_all(w, 1000);
+    assert_state(w, later, PAWL_PENDING);
 }
 
 static void settle_late(world *w)
