@@ -27,7 +27,7 @@ soak: ## The long forms of the tests
 fuzz: ## Run each fuzzer for FUZZ_SECONDS (60)
 	@FUZZ_SECONDS='$(FUZZ_SECONDS)' scripts/check.sh fuzz
 
-lint: ## Look for bugs without running anything: clang-tidy and cppcheck (part of `make check`)
+lint: ## Look for bugs without running anything: clang-tidy (part of `make check`) and cppcheck
 	@scripts/setup.sh check
 	@scripts/lint.sh
 

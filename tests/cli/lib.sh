@@ -19,6 +19,9 @@ workers=()
 
 pawl() { "$PAWL_BIN" "$@"; }
 
+# The system's own, where it has one: that of a version manager takes ten times as long to start.
+if [ -x /usr/bin/python3 ]; then python3() { /usr/bin/python3 "$@"; }; fi
+
 finish() {
     local code=$?
     for pid in "${workers[@]}"; do kill -KILL "$pid" 2>/dev/null; done
@@ -78,7 +81,7 @@ exits() {
     [ $code = "$want" ] || { note "exit status $code, not $want, of: $*"; note "$out"; note "$err"; }
 }
 
-json() { python3 -c 'import json, sys; d = json.load(sys.stdin); print(eval(sys.argv[1]))' "$2" <<<"$1"; }
+json() { python3 -I -S -c 'import json, sys; d = json.load(sys.stdin); print(eval(sys.argv[1]))' "$2" <<<"$1"; }
 
 task() { json "$(pawl tasks show "$1" --json "${@:3}")" "$2"; } # ID EXPRESSION
 

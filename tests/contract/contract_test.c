@@ -1,4 +1,4 @@
-/* contract_test <store> [plain|trace|faults] [pattern]: every case on a fresh store. */
+/* contract_test <store> [plain|trace|faults] [pattern | /n]: every case, or every n-th, on a fresh store. */
 #include "contract.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +16,7 @@ static const store_kind *kind;
 static struct CMUnitTest tests[CASES_MAX];
 static size_t tests_count;
 static const char *pattern = "*";
+static int every = 1;
 
 static bool begins(const char *name, const char *with) { return strncmp(name, with, strlen(with)) == 0; }
 
@@ -42,13 +43,15 @@ static void run_case(void **state)
 
 static void add(const contract_case *c)
 {
+    static int number;
+    if (number++ % every != 0) return;
     if (tests_count == CASES_MAX) abort();
     tests[tests_count++] = (struct CMUnitTest){.name = c->name, .test_func = run_case, .initial_state = (void *)c};
 }
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: contract_test memory|sqlite|postgres|pgbouncer|mysql [plain|trace|faults] [pattern of names]\n");
+    fprintf(stderr, "usage: contract_test memory|sqlite|postgres|pgbouncer|mysql [plain|trace|faults] [pattern of names | /n]\n");
     return 2;
 }
 
@@ -56,7 +59,9 @@ int main(int argc, char **argv)
 {
     if (argc < 2 || argc > 4 || !(kind = store_kind_find(argv[1]))) return usage();
     if (argc > 2 && !store_wrapper_set(argv[2])) return usage();
-    if (argc > 3) pattern = argv[3];
+    if (argc > 3 && argv[3][0] == '/') every = atoi(argv[3] + 1);
+    else if (argc > 3) pattern = argv[3];
+    if (every < 1) return usage();
     if (kind->begin && !kind->begin()) return 77; /* its server is not there: skipped */
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         for (const contract_case *c = lists[i]; c->name; c++) add(c);
