@@ -1,11 +1,11 @@
 // Pictures of screens with 256 colours: a third of the size, and nobody sees it.
 //
-// A screen has few colours and many shades between two of them, at the edges of letters: the colours that are there most stay as they are, the
-// others become the nearest of these.
+// A screen has few colours and many shades between two of them, at the edges of letters: the colours that are there most stay as they are, and of
+// the others those that differ most from what is chosen already; the rest become the nearest of these.
 import { crc32, deflateSync, inflateSync } from "node:zlib";
 
 const SIGNATURE = Buffer.from([137, 80, 78, 71, 13, 10, 26, 10]);
-const MOST = 256;
+const MOST = 256, KEPT = 96;
 
 function* chunks(png) {
     for (let at = 8; at < png.length; ) {
@@ -45,14 +45,27 @@ function pixels(raw, width, height, step) {
     return out;
 }
 
+function far(one, other) {
+    const [r, g, b] = [16, 8, 0].map((shift) => ((one >> shift) & 255) - ((other >> shift) & 255));
+    return r * r + 2 * g * g + b * b;
+}
+
 function nearest(table, colour) {
     let best = 0, least = Infinity;
-    for (let i = 0; i < table.length; i++) {
-        const [r, g, b] = [16, 8, 0].map((shift) => ((table[i] >> shift) & 255) - ((colour >> shift) & 255));
-        const far = r * r + 2 * g * g + b * b;
-        if (far < least) [best, least] = [i, far];
-    }
+    table.forEach((one, i) => {
+        const now = far(one, colour);
+        if (now < least) [best, least] = [i, now];
+    });
     return best;
+}
+
+// So that every colour has one that is near, however rare it is; as near as 256 of them can be.
+function choose(colours) {
+    for (let apart = 0; ; apart += 3) {
+        const table = [];
+        for (const colour of colours) if (table.length < KEPT || table.every((one) => far(one, colour) > apart * apart)) if (table.push(colour) > MOST) break;
+        if (table.length <= MOST) return table;
+    }
 }
 
 export function palette(png) {
@@ -68,7 +81,7 @@ export function palette(png) {
         colours[i] = bytes.readUIntBE(i * step, 3);
         counts.set(colours[i], (counts.get(colours[i]) ?? 0) + 1);
     }
-    const table = [...counts].sort((a, b) => b[1] - a[1]).slice(0, MOST).map(([colour]) => colour);
+    const table = choose([...counts].sort((a, b) => b[1] - a[1]).map(([colour]) => colour));
     const index = new Map(table.map((colour, i) => [colour, i]));
     const rows = Buffer.alloc(height * (width + 1));
     colours.forEach((colour, i) => {

@@ -60,8 +60,9 @@ async function crowd(server) {
     for (const [name, queue] of [["worker-1", "reports"], ["worker-2", "mail"], ["worker-3", "archive"]]) server.worker(queue, ["true"], "--name", name, "--type", "none");
     const { worker } = await server.api("POST", "v1/workers", { name: "thumbnails@build-7", queues: ["pictures"], types: ["picture.resize"] });
     server.renewing = setInterval(() => void server.api("POST", `v1/workers/${worker}/renew`, { held: [] }).catch(() => {}), 3000);
-    await until("they are there", () => server.json("nodes").nodes.some((node) => node.name === "worker-3"));
-    const drained = server.json("nodes").nodes.find((node) => node.name === "worker-2");
+    const named = (name) => server.json("nodes").nodes.find((node) => node.name === name);
+    for (const name of ["worker-1", "worker-3"]) await until("they are there", () => named(name));
+    const drained = await until("it is there, too", () => named("worker-2"));
     await server.api("POST", `v1/nodes/${drained.id}/drain`);
 }
 

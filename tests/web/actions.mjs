@@ -188,7 +188,7 @@ async function nodes() {
     const second = await made({ type: "calm", queue: "drains" });
     await made({ type: "calm", queue: "elsewhere" }); // time passes: others commit, and are heard
     equal("nothing starts", shown(second).state, "pending");
-    await row("worker-7").getByRole("button", { name: "Undo" }).click();
+    await row("worker-7").getByRole("button", { name: "Resume" }).click();
     await until("it starts again", () => shown(second).state === "succeeded");
     that("no longer draining", !node().draining);
     await worker.end();

@@ -15,9 +15,6 @@ export interface Happening {
     type: string | null;
 }
 
-const NAMES =
-    "dispatched started succeeded failed retrying snoozed cancelled released rescued progress timeout stuck lease_lost paused resumed store_down " +
-    "store_up node_started node_stopped unknown_type long_running store_closed deferred rate_open limits_changed gap";
 const LEAST_MS = 1000; // between two questions of a view
 const IDLE_MS = 5000; // without an event
 const AWAY_MS = 10000; // a page that nobody sees gives its stream back: browsers have few connections for one server
@@ -58,25 +55,45 @@ function tell(what: Happening | null): void {
 
 // ---- the stream ---------------------------------------------------------------------------------------------------------------
 
-let source: EventSource | null = null;
+let stream: AbortController | null = null;
 let last = "";
 let wait = 500;
 let timer = 0;
 
-function onEvent(event: MessageEvent): void {
-    if (event.lastEventId) last = event.lastEventId;
-    if (event.type === "gap") {
+// One event, as text: lines of "name: value". Thousands may come in a second, so it is looked at no closer than needed.
+function onEvent(text: string): void {
+    const field = (name: string): string => {
+        const at = text.startsWith(name) ? 0 : text.indexOf("\n" + name) + 1;
+        if (!at && !text.startsWith(name)) return "";
+        const end = text.indexOf("\n", at);
+        return text.slice(at + name.length, end < 0 ? undefined : end).trim();
+    };
+    const data = field("data:");
+    if (!data) return; // a sign of life
+    last = field("id:") || last;
+    if (field("event:") === "gap") {
         tell(null);
         return;
     }
-    const what = JSON.parse(event.data) as Happening;
+    const what = JSON.parse(data) as Happening;
     count(what);
     if (!paused.value && !hidden.value) tell(what);
 }
 
-function onError(): void {
-    source?.close();
-    source = null;
+async function follow(body: ReadableStream<Uint8Array>): Promise<void> {
+    const reader = body.getReader(), text = new TextDecoder();
+    let rest = "";
+    for (;;) {
+        const { done, value } = await reader.read();
+        if (done) return;
+        const parts = (rest + text.decode(value, { stream: true })).split("\n\n");
+        rest = parts.pop()!;
+        for (const part of parts) onEvent(part);
+    }
+}
+
+function lost(): void {
+    stream = null;
     connection.value = "lost";
     clearTimeout(timer);
     timer = window.setTimeout(connect, wait);
@@ -84,38 +101,37 @@ function onError(): void {
 }
 
 async function connect(): Promise<void> {
+    clearTimeout(timer);
+    stream?.abort();
+    const mine = (stream = new AbortController());
     try {
-        await whoAmI(); // a stream that is refused does not say why
-    } catch (error) {
-        if (!(error instanceof Problem)) throw error;
-        onError();
-        return;
-    }
-    if (!session.value) return;
-    if (hidden.value) {
-        connection.value = "connecting"; // when somebody looks
-        return;
-    }
-    if (session.value.tenant || !session.value.scopes.includes("read")) {
-        connection.value = "none";
-        return;
-    }
-    source?.close();
-    source = new EventSource("v1/events" + (last ? "?after=" + encodeURIComponent(last) : ""));
-    source.onopen = () => {
+        await whoAmI();
+        if (mine.signal.aborted || !session.value) return;
+        if (hidden.value) {
+            stream = null;
+            connection.value = "connecting"; // when somebody looks
+            return;
+        }
+        if (session.value.tenant || !session.value.scopes.includes("read")) {
+            connection.value = "none";
+            return;
+        }
+        const answer = await fetch("v1/events" + (last ? "?after=" + encodeURIComponent(last) : ""), { signal: mine.signal, headers: { Accept: "text/event-stream" }, cache: "no-store" });
+        if (!answer.ok || !answer.body) throw new Problem(answer.status, "stream", "no stream");
         wait = 500;
         connection.value = "open";
         tell(null);
-    };
-    source.onerror = () => onError();
-    source.onmessage = onEvent;
-    for (const name of NAMES.split(" ")) source.addEventListener(name, onEvent as (event: Event) => void);
+        await follow(answer.body);
+    } catch {
+        // whatever it was: it is tried again
+    }
+    if (!mine.signal.aborted) lost();
 }
 
 function disconnect(): void {
     clearTimeout(timer);
-    source?.close();
-    source = null;
+    stream?.abort();
+    stream = null;
     last = "";
     connection.value = "connecting";
 }
@@ -131,13 +147,13 @@ document.addEventListener("visibilitychange", () => {
     clearTimeout(away);
     if (document.hidden) {
         away = window.setTimeout(() => {
-            source?.close();
-            source = null;
+            stream?.abort();
+            stream = null;
             if (connection.value === "open") connection.value = "connecting";
         }, AWAY_MS);
         return;
     }
-    if (connection.value === "connecting" && who.value && !source) void connect();
+    if (connection.value === "connecting" && who.value && !stream) void connect();
     if (!paused.value) tell(null);
 });
 setInterval(() => {

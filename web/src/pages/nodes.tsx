@@ -9,6 +9,8 @@ import { attempt, confirm } from "../ui/dialog";
 import { State } from "../ui/icons";
 import { Table } from "../ui/table";
 
+const spaced = (names: string | null): string => (names ?? "").replaceAll(",", ", ");
+
 function Lease({ expires }: { expires: string | null }) {
     void beat.value;
     if (!expires) return <span class="faint">–</span>;
@@ -24,7 +26,7 @@ function askDrain(node: Node, done: () => void): void {
         body: (
             <p>
                 It starts nothing more. {node.leases ? `${plural(node.leases, "task")} that it has come to their end there, or go back.` : "It has no task."} Its process stays, and
-                can be let start tasks again. {node.queues ? `It serves ${node.queues}.` : ""}
+                can be let start tasks again. {node.queues ? `It serves ${spaced(node.queues)}.` : ""}
             </p>
         ),
         verb: "Drain the node",
@@ -44,7 +46,7 @@ function Drain({ node, done }: { node: Node; done: () => void }) {
         );
     return (
         <Button icon="play" onClick={() => void attempt(() => post(`v1/nodes/${node.id}/undrain`), `${node.name ?? node.id} goes on`).then(done)}>
-            Undo
+            Resume
         </Button>
     );
 }
@@ -75,8 +77,8 @@ function WorkerList() {
                     { title: "Worker", cell: (worker) => <Name text={worker.name} /> },
                     { title: "State", cell: (worker) => <State name={worker.drain ? "draining" : "alive"} /> },
                     { title: "Tasks", num: true, cell: (worker) => <Count n={worker.held} tone="cyan" /> },
-                    { title: "Queues", class: "grow", cell: (worker) => <Name text={worker.queues} /> },
-                    { title: "Types", class: "maybe", cell: (worker) => <Name text={worker.types} /> },
+                    { title: "Queues", class: "grow", cell: (worker) => <Name text={spaced(worker.queues)} /> },
+                    { title: "Types", class: "maybe", cell: (worker) => <Name text={spaced(worker.types)} /> },
                     { title: "Token", class: "maybe", cell: (worker) => <Name text={worker.token} empty="" /> },
                     { title: "Seen", num: true, cell: (worker) => <Time at={worker.seen_at} /> },
                     {
@@ -120,7 +122,7 @@ export function NodeList() {
                                 { title: "State", cell: (node) => <State name={!node.alive ? "dead" : node.draining ? "draining" : "alive"} /> },
                                 { title: "Load", class: "share", cell: (node) => <Bar part={node.leases} whole={most} tone="cyan" label={`${number(node.leases)} tasks`} /> },
                                 { title: "Tasks", num: true, cell: (node) => <Count n={node.leases} tone="cyan" /> },
-                                { title: "Queues", class: "grow", cell: (node) => <Name text={node.queues} empty="none: it only dispatches" /> },
+                                { title: "Queues", class: "grow", cell: (node) => <Name text={spaced(node.queues)} empty="none: it only dispatches" /> },
                                 { title: "Process", num: true, cell: (node) => node.pid || "–" },
                                 { title: "Number", num: true, cell: (node) => node.id },
                                 { title: "Born", num: true, cell: (node) => <Time at={node.born_at} /> },

@@ -97,9 +97,9 @@ export function QueueList() {
                             label="queues"
                             columns={[
                                 { title: "Queue", cell: (queue) => <Name text={queue.name} href={link("tasks", { queue: queue.name })} /> },
-                                { title: "State", cell: (queue) => <State name={queue.paused ? "paused" : queue.served ? "open" : "unserved"} label={queue.paused ? "paused" : queue.served ? "open" : "nobody serves it"} /> },
+                                { title: "State", cell: (queue) => <State name={queue.paused ? "paused" : queue.served ? "open" : "unserved"} label={queue.paused ? "paused" : queue.served ? "open" : "unserved"} /> },
                                 { title: "Depth", class: "share", cell: (queue) => <Bar part={queue.pending + queue.leased + queue.waiting} whole={most} tone={queue.paused ? "amber" : "blue"} label={`${number(queue.pending)} wait, ${number(queue.leased)} run`} /> },
-                                { title: "Due now", num: true, cell: (queue) => <Count n={queue.due} more={queue.due_more} tone={queue.due && !queue.served ? "amber" : ""} /> },
+                                { title: "Due", num: true, cell: (queue) => <Count n={queue.due} more={queue.due_more} tone={queue.due && !queue.served ? "amber" : ""} /> },
                                 { title: "Pending", num: true, cell: (queue) => <Count n={queue.pending} href={link("tasks", { queue: queue.name, state: "pending" })} /> },
                                 { title: "Waiting", num: true, cell: (queue) => <Count n={queue.waiting} href={link("tasks", { queue: queue.name, state: "waiting" })} /> },
                                 { title: "Running", num: true, cell: (queue) => <Count n={queue.leased} tone="cyan" href={link("tasks", { queue: queue.name, state: "running" })} /> },

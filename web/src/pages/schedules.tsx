@@ -33,6 +33,8 @@ interface Draft {
     more: string;
 }
 
+const second = (at: string): string => exact(at.replace(/\.\d+/, ""));
+
 function draftOf(schedule: Schedule | undefined, payload: string): Draft {
     const spec: ScheduleSpec = schedule?.definition ?? {};
     const more = Object.fromEntries(Object.entries(spec).filter(([name]) => !(MAIN as readonly string[]).includes(name)));
@@ -82,7 +84,7 @@ function Preview({ draft }: { draft: Draft }) {
     return (
         <div class="full preview" role="status">
             <span class="faint">Next</span>
-            {text.wrong ? <p class="wrong">{text.wrong}</p> : <ul>{text.times.map((at) => <li key={at}>{exact(at)} <span class="faint">(<Time at={at} />)</span></li>)}</ul>}
+            {text.wrong ? <p class="wrong">{text.wrong}</p> : <ul>{text.times.map((at) => <li key={at}>{second(at)} <span class="faint">(<Time at={at} />)</span></li>)}</ul>}
         </div>
     );
 }
@@ -302,13 +304,13 @@ export function ScheduleView() {
                             <Card title="Tasks of it" side={<a href={link("tasks", { type: schedule.definition.type })}>all of the type</a>}>
                                 <p class="pad">
                                     {plural(schedule.fired, "task")} made: {schedule.succeeded} succeeded, {schedule.failed} failed, {schedule.open} unfinished. {schedule.skipped} skipped.{" "}
-                                    {schedule.last_task && <>The last one: <Id id={schedule.last_task} />.</>}
+                                    {schedule.last_task && <>The last one: <Id id={schedule.last_task} /></>}
                                 </p>
                             </Card>
                         </div>
                         <div>
                             <Card title="Next">
-                                {schedule.upcoming?.length ? <ol class="upcoming">{schedule.upcoming.map((at) => <li key={at}><span>{exact(at)}</span> <Time at={at} /></li>)}</ol> : <p class="pad faint">{schedule.after ? <>After each success of <Name text={schedule.after} href={page(schedule.after)} />.</> : "None."}</p>}
+                                {schedule.upcoming?.length ? <ol class="upcoming">{schedule.upcoming.map((at) => <li key={at}><span>{second(at)}</span> <Time at={at} /></li>)}</ol> : <p class="pad faint">{schedule.after ? <>After each success of <Name text={schedule.after} href={page(schedule.after)} />.</> : "None."}</p>}
                             </Card>
                             <Card title="Definition"><JsonView value={readJson(JSON.stringify(schedule.definition))} what="definition" /></Card>
                             {payload && <Card title="Payload"><JsonView value={payload} what="payload" /></Card>}

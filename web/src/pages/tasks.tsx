@@ -14,7 +14,7 @@ import { newTask } from "../new_task";
 const STATES = ["waiting", "pending", "scheduled", "retrying", "running", "stale", "succeeded", "failed", "cancelled"];
 const LIMIT = 50;
 const WITHIN = "100ms"; // so long one answer may take
-const SEARCH_MS = 600; // so long what is rare is looked for before one is asked whether to go on
+const SEARCH_MS = 400; // so long what is rare is looked for before one is asked whether to go on
 const SINCE: [string, string][] = [["", "any time"], ["15m", "last 15 min"], ["1h", "last hour"], ["24h", "last 24 h"], ["7d", "last 7 days"]];
 
 export function since(text: string | undefined): string | undefined {
