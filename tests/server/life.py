@@ -278,10 +278,13 @@ def lose_a_node(server, stream, mail):
         told = stream.next()
     doomed.kill()
     doomed.wait()
-    before = told
-    while told["event"] != "node_lost":
-        before, told = told, stream.next()
-    checks.equal("a gap stands before what says why", (before["event"], before.get("data")), ("gap", {"lost": None}))
+    seen = [told]
+    while not {"node_lost", "rescued"} <= {event["event"] for event in seen}:
+        seen.append(stream.next())
+    lost = next(i for i, event in enumerate(seen) if event["event"] == "node_lost")  # told again by whoever rescues
+    checks.equal("a gap stands before what says why", (seen[lost - 1]["event"], seen[lost - 1].get("data")), ("gap", {"lost": None}))
+    rescued = next(event["data"] for event in seen if event["event"] == "rescued")
+    checks.equal("what was rescued", [rescued[name] for name in ("id", "type", "queue")], [task, "slow", "doomed"])
     while told["event"] != "gap":
         told = mail.next()
     checks.that("also for one who wants a type alone", told["data"]["lost"] is None)
@@ -458,6 +461,10 @@ def killed(checks, make):
         again = Events(server, Last_Event_ID=last["id"])
         first = again.next()
         checks.equal("the stream goes on", (first["event"], int(first["id"].split("-")[1])), ("dispatched", int(last["id"].split("-")[1]) + 1))
+        told = first
+        while told["event"] != "gap":
+            told = again.next()
+        checks.equal("and knows that what the killed one had not told is missing", again.next()["event"], "node_lost")
         again.close()
 
 
