@@ -1351,7 +1351,8 @@ typedef enum pawl_event_kind {
 } pawl_event_kind;
 /* clang-format on */
 
-/* NODE_LOST: the tasks of a node that is gone were rescued; what it had not told others is lost, too. STARTED: handed to a worker. A cancel
+/* NODE_LOST: a node is gone, and what it had not told others with it; or its tasks were rescued. RESCUED: pawl_follow says type and queue, whoever
+ * hears it of this engine alone knows the id. STARTED: handed to a worker. A cancel
  * that arrives before the worker calls the handler ends the task without calling it or a hook. */
 PAWL_API const char *pawl_event_name(pawl_event_kind kind);
 
@@ -1394,7 +1395,7 @@ typedef struct pawl_facts {
 /* What all nodes of the store tell: events of every engine that has it open. They are told only while somebody listens: whoever calls this
  * does for a minute. The last 20,000 are kept. `after`: the number of the last one seen, 0: whatever is kept, negative: only what comes
  * from now on. Waits up to timeout_us (negative: no limit) for the first; none in time: count 0. A node that is killed takes what it
- * had not told along; if it had tasks, NODE_LOST says so when they are rescued. At most `most` (0 = 1000). UNSUPPORTED: `memory:`, where pawl_subscribe hears everything. */
+ * had not told along: NODE_LOST says so some seconds later. At most `most` (0 = 1000). UNSUPPORTED: `memory:`, where pawl_subscribe hears everything. */
 PAWL_API pawl_status pawl_follow(pawl *p, int64_t after, int64_t timeout_us, int most, pawl_facts **out, pawl_error *err);
 PAWL_API void pawl_facts_free(pawl_facts *facts);
 

@@ -5,11 +5,13 @@
  * is a subscriber of this engine like any other, and tells what it gathered at most every REST_US, so that a busy engine adds some commits
  * a second. Every engine looks when it opens. A one_shot engine has no such thread: it tells what there is when it closes.
  *
- * Facts are JSON: {"node":NAME,"facts":[[EVENT,AT,ID,ATTEMPT,FENCE,VALUE,LOST,TYPE,QUEUE,TEXT],...]}. What cannot be read, because it is of
+ * Facts are JSON: {"engine":NUMBER,"id":NODE,"node":NAME,"facts":[[EVENT,AT,ID,ATTEMPT,FENCE,VALUE,LOST,TYPE,QUEUE,TEXT],...]}. What cannot be read, because it is of
  * a later version, is left out.
  */
 #include "base/json.h"
+#include "base/rand.h"
 #include "runtime/runtime.h"
+#include <stdio.h>
 
 #define LISTEN_US (60 * PAWL_SECOND)
 #define LOOK_US (2 * PAWL_SECOND)         /* from one look to the next, by own commits */
@@ -26,7 +28,7 @@ static int64_t mono_us(void) { return runtime_until(0); }
 
 /* ---- as text ------------------------------------------------------------------------------------------------------------- */
 
-static void write_fact(json_writer *w, const pawl_event *e)
+void feed_fact(json_writer *w, const pawl_event *e)
 {
     char id[PAWL_ID_TEXT] = "";
     if (e->id) pawl_id_format(e->id, id);
@@ -113,6 +115,19 @@ void feed_look(runtime *rt)
     if (rt->store->type->drain && !rt->store->type->feed) look(rt);
 }
 
+/* Whoever rescues a task does not know it. */
+static void name_rescued(runtime *rt, pawl_event *e)
+{
+    pawl_query query = {.kind = PAWL_QUERY_GET, .id = e->id};
+    answer *a;
+    if (look_ask(rt, &query, &a, NULL)) return;
+    snprintf(e->type, sizeof e->type, "%s", query.info->type);
+    snprintf(e->queue, sizeof e->queue, "%s", query.info->queue);
+    e->type[utf8_cut(e->type, strlen(e->type))] = '\0';
+    e->queue[utf8_cut(e->queue, strlen(e->queue))] = '\0';
+    look_drop(a);
+}
+
 /* What the subscription has, as text; how many they are. */
 static int gather(runtime *rt, pawl_subscription *from, buf *out)
 {
@@ -121,13 +136,13 @@ static int gather(runtime *rt, pawl_subscription *from, buf *out)
     int count = 0;
     jsonw_init(&w, out, false);
     jsonw_object(&w);
-    jsonw_key(&w, "node");
-    jsonw_string(&w, rt->options.name);
+    feed_head(rt, &w);
     jsonw_key(&w, "facts");
     jsonw_array(&w);
     while (count < FACTS_MOST && pawl_next_event(from, 0, &e)) {
         if (rt->options.one_shot && !e.id) continue; /* it is no node that others know */
-        write_fact(&w, &e);
+        if (e.kind == PAWL_EVENT_RESCUED && !*e.type) name_rescued(rt, &e);
+        feed_fact(&w, &e);
         count++;
     }
     jsonw_end_array(&w);
@@ -341,6 +356,7 @@ pawl_status feed_follow(runtime *rt, int64_t after, int64_t timeout_us, int most
     if (most < 0 || most > GATHERED) return err_set(err, PAWL_INVALID, "most is %d: use 1 to %d, or 0", most, GATHERED);
     pawl_status status = listen(rt, after < 0 ? &after : NULL, err);
     while (!status) {
+        feed_look_for_lost(rt);
         status = read_facts(rt, after, most ? most : 1000, &lent, &facts, err);
         if (status || facts.count > 0 || facts.next < after || !wait_a_little(rt, until_us)) break;
         look_drop(lent);
@@ -360,6 +376,7 @@ bool feed_start(runtime *rt)
     news_feed *f = &rt->feed;
     const pawl_options *o = &rt->options;
     if (!rt->store->type->feed || o->inline_mode || o->read_only) return true;
+    while (!f->engine) f->engine = seed_from_system();
     if (look(rt) > 0) events_subscribe(rt, GATHERED, &f->events, NULL);
     if (o->one_shot) return true;
     f->threaded = true;
@@ -386,6 +403,7 @@ void feed_stop(runtime *rt)
 
 void feed_done(runtime *rt)
 {
+    alloc_free(&rt->allocator, rt->feed.lost);
     pthread_cond_destroy(&rt->feed.cond);
     pthread_mutex_destroy(&rt->feed.lock);
 }

@@ -494,6 +494,8 @@ void events_done(runtime *rt);
 
 /* ---- the feed: what other nodes are told --------------------------------------------------------------------------------- */
 
+typedef struct feed_lost feed_lost;
+
 typedef struct news_feed {
     pthread_mutex_t lock;
     pthread_cond_t cond;
@@ -508,6 +510,10 @@ typedef struct news_feed {
     int64_t heard_us;          /* this node listens, and has said so then; 0: never */
     int64_t told;              /* how often something was told by this node */
     pawl_subscription *events; /* from the beginning, if somebody listened then: a one_shot engine's, or the thread's */
+    uint64_t engine;           /* whom its rows are of: no other engine has this number */
+    int64_t node;              /* what it told last that it is */
+    feed_lost *lost;           /* once this node has listened: see feed_lost.c */
+    bool looking;              /* somebody is at it */
 } news_feed;
 
 bool feed_start(runtime *rt);             /* false: no thread */
@@ -515,6 +521,10 @@ void feed_look(runtime *rt);              /* of stores that have no feed: now, o
 void feed_poke(runtime *rt, bool others); /* others committed, or this node did */
 void feed_stop(runtime *rt);              /* tells the rest */
 void feed_done(runtime *rt);
+struct json_writer;
+void feed_fact(struct json_writer *w, const pawl_event *e);
+void feed_head(runtime *rt, struct json_writer *w); /* members that say whose row it is */
+void feed_look_for_lost(runtime *rt);               /* now and then: nodes that told and are gone */
 pawl_status feed_follow(runtime *rt, int64_t after, int64_t timeout_us, int most, pawl_facts **out, pawl_error *err);
 
 /* ---- inline mode --------------------------------------------------------------------------------------------------------- */

@@ -4,10 +4,10 @@
  * One thread writes to the clients, whose connections were taken over from the listener: an idle one costs a few hundred bytes. A client
  * stands at a place in the ring and is written to from there, as far as its connection takes it. One that fell behind the ring, or
  * comes back from farther behind (Last-Event-ID), or from a time since which nobody listened, is told so by an event `gap`. One that
- * takes nothing for SLOW_US is cut off: it may resume.
+ * takes nothing for `slow_us` is cut off: it may resume.
  *
  * Ids are EPOCH-NUMBER. Numbers of the store are the same for all servers; where they are this process's own, the epoch is its start.
- * A comment line every PING_US shows both sides that the other is there.
+ * A comment line twice in that time shows both sides that the other is there.
  *
  * Everything belongs to the thread but what has a lock; the ring has it, too, because the follower fills it.
  */
@@ -25,8 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PING_US (15 * PAWL_SECOND)
-#define SLOW_US (30 * PAWL_SECOND)
+#define SLOW_US (30 * PAWL_SECOND) /* or half of the time for taking an answer, if that is less */
 #define EVENT_TEXT_MAX (4u << 10)
 #define SHARED_EPOCH "f"
 
@@ -53,7 +52,7 @@ struct events {
     int wake_fd, epoll_fd;
     uint64_t most;
     list clients;
-    int64_t pinged_us;
+    int64_t slow_us, ping_us, pinged_us;
     char epoch[24];
 
     pthread_mutex_t lock; /* of what follows */
@@ -409,11 +408,11 @@ static void hand_on(events *s)
 static void ping_all(events *s)
 {
     int64_t now = monotonic_us();
-    if (now - s->pinged_us < PING_US) return;
+    if (now - s->pinged_us < s->ping_us) return;
     s->pinged_us = now;
     list_each(node, &s->clients) {
         event_client *k = container_of(node, event_client, link);
-        bool slow = k->blocked && now - k->wrote_us > SLOW_US;
+        bool slow = k->blocked && now - k->wrote_us > s->slow_us;
         if (slow) client_leave(s, k, true);
         else if (!k->blocked && send(k->fd, ": here\n\n", 8, MSG_NOSIGNAL | MSG_DONTWAIT) < 8) client_leave(s, k, false);
     }
@@ -433,7 +432,7 @@ static void *run(void *ctx)
     events *s = ctx;
     struct epoll_event ready[64];
     while (let_in(s)) {
-        int n = epoll_wait(s->epoll_fd, ready, 64, list_empty(&s->clients) ? -1 : (int)(PING_US / 1000));
+        int n = epoll_wait(s->epoll_fd, ready, 64, list_empty(&s->clients) ? -1 : (int)(s->ping_us / 1000));
         for (int i = 0; i < n; i++) attend(s, &ready[i]);
         hand_on(s);
         ping_all(s);
@@ -472,6 +471,9 @@ events *events_new(server *server, size_t most, pawl_error *err)
     s->s = server;
     s->most = most;
     s->wake_fd = s->epoll_fd = -1;
+    int64_t patience_us = server->options.answer_us / 2;
+    s->slow_us = patience_us < SLOW_US ? patience_us : SLOW_US;
+    s->ping_us = s->slow_us / 2;
     s->pinged_us = monotonic_us();
     snprintf(s->epoch, sizeof s->epoch, "%" PRIx64, (uint64_t)server->started_us);
     pthread_mutex_init(&s->lock, NULL);

@@ -268,6 +268,33 @@ def events():
             client.close()
 
 
+def sleepy():
+    """One who does not read is cut off, however much there is to tell, and goes on where it was: what it had not taken is there still."""
+    with served.Server("--answer-timeout", "1s", "--events", "100000") as server, socket.socket() as sleeper:
+        sleeper.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sleeper.settimeout(60 * served.FACTOR)
+        sleeper.connect(server.address)
+        sleeper.sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        text = sleeper.recv(64)
+        reader, tasks = Events(server), json.dumps([{"type": "x" * 60, "queue": "q" * 60}] * 5000)
+        dropped, sent = 0, 0
+        while not dropped and sent < 60000:
+            checks.equal("stored", server.request("POST", "/v1/tasks/bulk", tasks).status, 200)
+            sent += 5000
+            last = [reader.next() for _ in range(5000)][-1]
+            dropped = int(re.search(rb"streams_dropped_total (\d+)", server.get("/metrics").body)[1])
+        served.until("it is cut off", lambda: b"streams_dropped_total 1\n" in server.get("/metrics").body)
+        while piece := sleeper.recv(1 << 20):
+            text += piece
+        taken = re.findall(rb"id: (f-\d+)\nevent: dispatched\ndata: [^\n]*\n\n", text)
+        checks.that("it had a part", 0 < len(taken) < sent)
+        again = Events(server, Last_Event_ID=taken[-1].decode())
+        rest = [again.next() for _ in range(sent - len(taken))]
+        checks.equal("and gets the rest", ({event["event"] for event in rest}, rest[-1]["id"]), ({"dispatched"}, last["id"]))
+        for client in (reader, again):
+            client.close()
+
+
 def lose_a_node(server, stream, mail):
     """A node that is killed while it has a task: when others have found out, listeners know that they may have missed something."""
     doomed = subprocess.Popen([served.PAWL, "work", "--store", "sqlite:pawl.db", "--quiet", "--lease", "1s", "--queue", "doomed", "--", "sleep", "600"],
@@ -278,10 +305,13 @@ def lose_a_node(server, stream, mail):
         told = stream.next()
     doomed.kill()
     doomed.wait()
-    before = told
-    while told["event"] != "node_lost":
-        before, told = told, stream.next()
-    checks.equal("a gap stands before what says why", (before["event"], before.get("data")), ("gap", {"lost": None}))
+    seen = [told]
+    while not {"node_lost", "rescued"} <= {event["event"] for event in seen}:
+        seen.append(stream.next())
+    lost = next(i for i, event in enumerate(seen) if event["event"] == "node_lost")  # told again by whoever rescues
+    checks.equal("a gap stands before what says why", (seen[lost - 1]["event"], seen[lost - 1].get("data")), ("gap", {"lost": None}))
+    rescued = next(event["data"] for event in seen if event["event"] == "rescued")
+    checks.equal("what was rescued", [rescued[name] for name in ("id", "type", "queue")], [task, "slow", "doomed"])
     while told["event"] != "gap":
         told = mail.next()
     checks.that("also for one who wants a type alone", told["data"]["lost"] is None)
@@ -458,6 +488,10 @@ def killed(checks, make):
         again = Events(server, Last_Event_ID=last["id"])
         first = again.next()
         checks.equal("the stream goes on", (first["event"], int(first["id"].split("-")[1])), ("dispatched", int(last["id"].split("-")[1]) + 1))
+        told = first
+        while told["event"] != "gap":
+            told = again.next()
+        checks.equal("and knows that what the killed one had not told is missing", again.next()["event"], "node_lost")
         again.close()
 
 
@@ -478,7 +512,7 @@ def vanish(server):
 
 
 def main():
-    for part in (settings, failing_starts, sockets, systemd, tls, signals, events, of_others, readiness, demonstration, bad_company, lockstep):
+    for part in (settings, failing_starts, sockets, systemd, tls, signals, events, sleepy, of_others, readiness, demonstration, bad_company, lockstep):
         part()
     with tempfile.TemporaryDirectory(prefix="pawl-server-") as folder:
         killed(checks, lambda: served.Server(folder=folder))
