@@ -76,19 +76,23 @@ static void shrink(const table *t, int widths[TABLE_COLUMNS], int line)
     }
 }
 
+static int at_most(int want, int room) { return room < 0 ? 0 : want < room ? want : room; }
+
+/* Nothing goes beyond the edge of the terminal, empty room neither: it would begin another line. */
 static void print_cell(const table *t, FILE *out, buf *line, int column, int width, const char *text, paint color, int *at)
 {
     bool last = column == t->columns - 1;
     buf_clear(line);
     buf_str(line, text);
-    int room = t->term->width ? t->term->width - *at : width;
-    if (t->term->width) term_cut(t->term, line, width < room ? width : room > 0 ? room : 0);
-    int columns = term_columns(buf_text(line)), pad = width - columns;
+    int room = t->term->width ? t->term->width - *at : width + GAP;
+    int shown = at_most(width, room), gap = at_most(GAP, room - width);
+    if (t->term->width) term_cut(t->term, line, shown);
+    int pad = shown - term_columns(buf_text(line));
     bool right = t->kinds[column] == COLUMN_RIGHT;
     if (right && pad > 0) fprintf(out, "%*s", pad, "");
     fprintf(out, "%s%s%s", term_on(t->term, color), buf_text(line), color == PLAIN ? "" : term_off(t->term));
     if (!last && !right && pad > 0) fprintf(out, "%*s", pad, "");
-    if (!last) fprintf(out, "%*s", GAP, "");
+    if (!last && gap > 0) fprintf(out, "%*s", gap, "");
     *at += width + GAP;
 }
 

@@ -62,7 +62,7 @@ def lists():
     enqueue("--type", long, "--queue", "a-queue-with-a-long-name-too", "--key", "k" * 120)
     enqueue("--type", "naïve.ünïcode.漢字漢字漢字漢字漢字漢字", "--key", "é" * 80)
     enqueue("--type", "later", "--delay", "1h")
-    for columns in (60, 80, 120, 200):
+    for columns in (30, 45, 60, 80, 120, 200):
         code, seen = terminal("tasks", "list", columns=columns)
         check(f"{columns} columns: nothing is wider", code == 0 and widest(seen) <= columns, code, widest(seen), seen)
     code, seen = terminal("tasks", "list", columns=60)
