@@ -99,7 +99,7 @@ let browser;
 export async function browse() {
     const path = process.env.CHROMIUM ?? ["/usr/bin/chromium-headless-shell", "/usr/bin/chromium"].find(existsSync);
     const shm = statfsSync("/dev/shm", { bigint: true });
-    const small = shm.bsize * shm.blocks < 1n << 30n; // on a disk, shared memory waits for whoever syncs there
+    const small = shm.bsize * shm.blocks < 1n << 30n; // then shared memory goes to /tmp
     browser ??= await chromium.launch({ executablePath: path, args: ["--no-sandbox", "--disable-gpu", ...(small ? ["--disable-dev-shm-usage"] : [])] });
     return browser;
 }

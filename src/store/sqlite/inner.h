@@ -12,7 +12,7 @@
 #include <sys/types.h>
 #include <sys/vfs.h>
 
-#define READERS 2
+#define READERS 4
 
 typedef struct reader {
     pthread_mutex_t lock;

@@ -9,7 +9,7 @@ import { Bar, Button, Count, Empty, Id, Name, PageHead, Show, Time, useTitle } f
 import { Table } from "../ui/table";
 
 const PAGES = 5; // of a thousand
-const LOOK_MS = 500; // so long one goes on to the next
+const LOOK_MS = 250; // so long one goes on to the next
 
 interface Group {
     key: string;

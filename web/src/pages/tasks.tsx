@@ -13,7 +13,7 @@ import { newTask } from "../new_task";
 
 const STATES = ["waiting", "pending", "scheduled", "retrying", "running", "stale", "succeeded", "failed", "cancelled"];
 const LIMIT = 50;
-const WITHIN = "100ms"; // so long one answer may take
+const WITHIN = "50ms"; // so long one answer may take
 const SEARCH_MS = 400; // so long what is rare is looked for before one is asked whether to go on
 const SINCE: [string, string][] = [["", "any time"], ["15m", "last 15 min"], ["1h", "last hour"], ["24h", "last 24 h"], ["7d", "last 7 days"]];
 
