@@ -74,12 +74,17 @@ def main():
     parser.add_argument("--dir", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--postgres")
     parser.add_argument("--short", action="store_true")
+    parser.add_argument("--only", choices=["SQLite", "PostgreSQL", "limiter"], help="one part of it")
     args = parser.parse_args()
     args.dir = args.dir.resolve()
     print("| store | measure | figure (latencies: p50 / p99) |\n|---|---|---|")
     for kind in ("SQLite", "PostgreSQL") if args.postgres else ("SQLite",):
+        if args.only not in (None, kind):
+            continue
         for what, figure in Limits(args).rows(kind):
             print(f"| {kind} | {what} | {figure} |", flush=True)
+    if args.only not in (None, "limiter"):
+        return
     program = args.dir / "bench" / "limit_bench"
     done = subprocess.run([program, *(["100000"] if args.short else [])], check=True, capture_output=True, text=True)
     print(f"\nThe local limiter:\n\n```\n{done.stdout.strip()}\n```")

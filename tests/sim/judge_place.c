@@ -183,6 +183,10 @@ void judge_places(judge *j)
 {
     sim *s = j->sim;
     if (!s->plan.places) return;
+    if (s->rows) {
+        rowstore_places(s->rowstore, check_spot, j);
+        return;
+    }
     pawl_place_filter filter = {.limit = 1000};
     pawl_query query = {.kind = PAWL_QUERY_PLACES, .place_filter = &filter};
     pawl_arena *arena = arena_new(alloc_default(), 0);

@@ -32,7 +32,7 @@ static void far_away(plan *p)
 
 void limits_plan(sim *s, plan *p)
 {
-    if (p->theme || (s->seed % 3 != 2 && !s->both)) return;
+    if (p->theme || s->bounded || (s->seed % 3 != 2 && !s->both)) return;
     p->limits = true;
     p->local = chance(s, 150);
     p->rate_keys = (int)between(s, 1, RATE_KEYS);

@@ -1,5 +1,5 @@
-/* Concurrency limits and tenants that take turns: which a seed has, who has them, how they change. Another third of the seeds have some,
- * on the reference store. */
+/* Concurrency limits and tenants that take turns: which a seed has, who has them, how they change. Another third of the seeds of mode a have
+ * some, and all of modes c and d; on rows (mode d) without order and turns. */
 #include "sim.h"
 #include <string.h>
 
@@ -9,9 +9,10 @@ static int some_most(sim *s) { return chance(s, 500) ? 1 : (int)between(s, 1, 4)
 
 void places_plan(sim *s, plan *p)
 {
-    if (p->theme || s->rows || (s->seed % 3 != 1 && !s->both)) return;
+    if (p->theme || (s->rows && !s->bounded) || (s->seed % 3 != 1 && !s->both && !s->bounded)) return;
     p->places = true;
-    if (!s->both) { /* limits_plan has drawn them */
+    if (s->rows) p->step_us = 1 + p->step_us / 20; /* there are many more locks, and a claim must not take longer than a lease */
+    if (!s->both) {                                /* limits_plan has drawn them */
         p->rate_keys = (int)between(s, 1, RATE_KEYS);
         p->rate_share = (int)between(s, 500, 1000);
         p->hot_type = (int)between(s, 0, TYPES - 1);
@@ -22,11 +23,11 @@ void places_plan(sim *s, plan *p)
         if (chance(s, 400)) p->type_most[t] = some_most(s);
         if (t != p->hot_type && !chance(s, 400)) continue;
         p->key_most[t] = some_most(s);
-        p->ordered[t] = p->key_most[t] == 1 && chance(s, 500);
+        p->ordered[t] = p->key_most[t] == 1 && !s->rows && chance(s, 500);
     }
     for (int q = 0; q < QUEUES; q++) {
         if (chance(s, 300)) p->queue_most[q] = some_most(s);
-        p->fair[q] = chance(s, 300);
+        p->fair[q] = !s->rows && chance(s, 300);
     }
 }
 
@@ -57,14 +58,16 @@ void places_queue(sim *s, int queue, core_queue_config *config)
 
 ask places_ask(sim *s)
 {
-    ask a = {.kind = PAWL_OP_BOUND, .scope = (int)between(s, PAWL_SCOPE_QUEUE, PAWL_SCOPE_TENANTS), .rate_key = -1};
+    ask a = {.kind = PAWL_OP_BOUND,
+             .scope = (int)between(s, PAWL_SCOPE_QUEUE, s->rows ? PAWL_SCOPE_KEYS : PAWL_SCOPE_TENANTS),
+             .rate_key = -1};
     bool queue = a.scope == PAWL_SCOPE_QUEUE || a.scope == PAWL_SCOPE_TENANTS;
     a.type = (int)between(s, 0, queue ? s->plan.queues - 1 : TYPES - 1);
     if (!queue && chance(s, 500)) a.type = s->plan.hot_type;
     a.most = chance(s, 250) ? 0 : some_most(s);
     if (a.scope == PAWL_SCOPE_KEYS && chance(s, 400)) a.rate_key = (int)between(s, 0, s->plan.rate_keys - 1);
     if (a.scope == PAWL_SCOPE_TENANTS && chance(s, 500)) a.rate_key = (int)between(s, 1, TENANTS - 1);
-    a.pause = a.scope == PAWL_SCOPE_KEYS && a.most == 1 && chance(s, 400);
+    a.pause = a.scope == PAWL_SCOPE_KEYS && a.most == 1 && !s->rows && chance(s, 400);
     return a;
 }
 

@@ -16,8 +16,11 @@
 typedef enum row_table {
     ROW_LIFE = 1,
     ROW_RECEIPT,
+    ROW_BOUNDS,
     ROW_LIMIT,
     ROW_GATE,
+    ROW_BOUND,
+    ROW_SPOT,
     ROW_QUEUE,
     ROW_KEY,
     ROW_TASK,
@@ -27,6 +30,7 @@ typedef enum row_table {
 } row_table;
 
 #define NUMBERS_MAX 24
+#define PLACES_MAX 64
 
 typedef union row_data {
     struct {
@@ -50,6 +54,16 @@ typedef union row_data {
         budget_row row;
     } gate;
     struct {
+        int most;
+    } bound;
+    struct {
+        pawl_scope scope;
+        const char *name;
+        pawl_bytes key;
+        pawl_id places[PLACES_MAX]; /* by number, who has it; 0: nobody */
+        bool touched;               /* what is free is to be offered before the commit */
+    } spot;
+    struct {
         bool paused;
     } queue;
     struct {
@@ -64,6 +78,7 @@ typedef union row_data {
         const char *reason;
         struct row *gate; /* pending, with a slot of this gate at run_at */
         int64_t slot_epoch;
+        struct row *blocked; /* pending, for want of a place of this spot */
     } task;
     struct {
         int64_t expires_us, renewal;
@@ -103,6 +118,7 @@ struct tx {
     list locks;
     struct row_lock *waiting;
     bool killed;
+    bool again; /* what it had read is not true any more */
     int visited;
     struct fiber *fiber;
     rowtx_body body;

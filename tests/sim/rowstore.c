@@ -1,5 +1,5 @@
 /* The store contract (pawl/store.h) the way a database server would carry it out: every call is one transaction, every
- * statement of it a step of its own, locks in the contract's order: life, receipt, limits and gates, queues (they
+ * statement of it a step of its own, locks in the contract's order: life, receipt, limits, gates and spots, queues (they
  * are limits, too), keys, tasks by id, heartbeat.
  *
  * What a lock protects
@@ -193,7 +193,8 @@ static bool knows(const pawl_want *w, const char *type)
 
 static bool fits(const pawl_want *w, const row_data *d)
 {
-    return d->task.state == PAWL_PENDING && strcmp(d->task.body->queue, w->queue) == 0 && knows(w, d->task.body->type);
+    return d->task.state == PAWL_PENDING && !d->task.blocked && strcmp(d->task.body->queue, w->queue) == 0 &&
+           knows(w, d->task.body->type);
 }
 
 static int by_urgency(const void *a, const void *b)
@@ -275,16 +276,30 @@ static bool claim_one_want(tx *t, pawl_claim *call, int want, bool *solo)
             continue;
         }
         if (!fits(w, rowtx_read(t, r)) || rowtx_read(t, r)->task.run_at_us > t->now_us) continue;
+        if (!rowstore_stands(t, r) || (w->got >= w->free && rowstore_bounded(t, rowtx_read(t, r)->task.body))) {
+            w->more = true;
+            continue;
+        }
+        if (!rowstore_admit(t, r)) continue;
         *solo |= rowtx_read(t, r)->task.solo;
         grant(t, call, want, r);
     }
     return true;
 }
 
+/* Queues, and the spots of what may be granted; then those who are blocked there. */
 static bool lock_queues(tx *t, pawl_claim *call)
 {
-    lock_list l = {.locks = pawl_arena_alloc(t->wire->arena, (size_t)(call->wants_count + 1) * sizeof *l.locks)};
-    for (int i = 0; i < call->wants_count; i++) rowstore_want_lock(&l, rowstore_queue(t, call->wants[i].queue), false);
+    size_t most = (size_t)call->wants_count + 1 + 3 * t->db->tasks.count;
+    lock_list l = {.locks = pawl_arena_alloc(t->wire->arena, most * sizeof *l.locks)};
+    for (int i = 0; i < call->wants_count; i++) {
+        int count;
+        row **found = candidates(t, &call->wants[i], &count);
+        for (int k = 0; k < count; k++) rowstore_want_spots_of(t, &l, found[k]->data.task.body);
+        rowstore_want_lock(&l, rowstore_queue(t, call->wants[i].queue), false);
+    }
+    if (!rowstore_lock_all(t, &l)) return false;
+    rowstore_want_blocked(t, &l);
     return rowstore_lock_all(t, &l);
 }
 
@@ -292,10 +307,13 @@ static bool claim(tx *t, pawl_claim *call)
 {
     bool solo = false;
     call->tasks_count = 0;
-    if (!rowstore_lock_life(t, call->node, &call->news.node_dead) || !lock_queues(t, call)) return false;
+    call->news.unblocked = false;
+    if (!rowstore_lock_life(t, call->node, &call->news.node_dead)) return false;
+    if (!rowstore_lock_bounds(t, false) || !lock_queues(t, call)) return false;
     for (int i = 0; !call->news.node_dead && i < call->wants_count; i++) {
         if (!claim_one_want(t, call, i, &solo)) return false;
     }
+    call->news.unblocked = rowstore_offer(t);
     if (call->tasks_count && !rowstore_beat(t, call->node, false)) return false;
     return tell_news(t, &call->news, call->node);
 }
@@ -334,6 +352,7 @@ static void free_task(tx *t, pawl_rescue *call, const row_data *life, row *r)
     d->task.suspect = true;
     d->task.run_at_us = t->now_us;
     if (poison) d->task.reason = "rescued_too_often";
+    rowstore_leave_places(t, r);
     rowstore_unlease(d, poison ? PAWL_FAILED : d->task.cancel_asked ? PAWL_CANCELLED : PAWL_PENDING);
     call->tasks[call->freed + call->failed] = (pawl_lease){r->id, d->task.fence};
     if (poison) call->failed++;
@@ -356,6 +375,16 @@ static bool declare_dead(tx *t, pawl_rescue *call, row *life)
     return true;
 }
 
+static bool lock_with_spots(tx *t, row **tasks, int count)
+{
+    lock_list l = {.locks = pawl_arena_alloc(t->wire->arena, (3 * t->db->tasks.count + 1) * sizeof *l.locks)};
+    for (int i = 0; i < count; i++) rowstore_want_spots_of(t, &l, rowtx_read(t, tasks[i])->task.body);
+    if (!rowstore_lock_all(t, &l)) return false;
+    for (int i = 0; i < count; i++) rowstore_want_lock(&l, tasks[i], true);
+    rowstore_want_blocked(t, &l);
+    return rowstore_lock_all(t, &l);
+}
+
 static bool rescue(tx *t, pawl_rescue *call)
 {
     int count, marked;
@@ -364,13 +393,18 @@ static bool rescue(tx *t, pawl_rescue *call)
     call->more = false;
     if (!rowtx_lock(t, life, true) || !rowtx_step(t)) return false;
     if (!declare_dead(t, call, life)) return true;
+    if (!rowstore_lock_bounds(t, false)) return false;
     row **tasks = tasks_of(t, call->victim, &count, &marked);
-    for (int i = 0; i < count && i < call->limit; i++) {
-        if (!rowtx_lock(t, tasks[i], true)) return false;
-        const row_data *d = rowtx_read(t, tasks[i]);
-        if (d->task.state == PAWL_LEASED && d->task.node == call->victim) free_task(t, call, rowtx_read(t, life), tasks[i]);
-    }
     call->more = count > call->limit;
+    if (count > call->limit) count = call->limit;
+    if (!lock_with_spots(t, tasks, count)) return false;
+    for (int i = 0; i < count; i++) {
+        const row_data *d = rowtx_read(t, tasks[i]);
+        if (d->task.state != PAWL_LEASED || d->task.node != call->victim) continue;
+        if (!rowstore_stands(t, tasks[i])) return t->again = true, false;
+        free_task(t, call, rowtx_read(t, life), tasks[i]);
+    }
+    rowstore_offer(t);
     return rowtx_step(t);
 }
 
@@ -400,7 +434,13 @@ static void serve(tx *t, void *arg)
 {
     (void)arg;
     core_call *call = &t->wire->call;
-    if (serve_once(t, call)) {
+    bool done = serve_once(t, call);
+    while (!done && t->again && !t->killed) {
+        rowtx_rollback(t);
+        t->again = false;
+        done = serve_once(t, call);
+    }
+    if (done) {
         rowtx_commit(t);
         wire_executed(t->wire);
     } else {

@@ -1,5 +1,5 @@
-/* The database of mode b, shared by its three files: rowstore.c (nodes, claims, rescue), rowstore_batch.c (operations) and
- * rowstore_budget.c (rate limits). */
+/* The database of mode b, shared by its files: rowstore.c (nodes, claims, rescue), rowstore_batch.c (operations), rowstore_budget.c (rate
+ * limits) and rowstore_place.c (concurrency limits). */
 #ifndef SIM_ROWSTORE_H
 #define SIM_ROWSTORE_H
 
@@ -56,5 +56,17 @@ bool rowstore_keep_slot(tx *t, row *r, const pawl_body *body, int64_t at_us);
 void rowstore_reserve(tx *t, row *r, pawl_op *op);
 void rowstore_release_slot(tx *t, row *r, const pawl_op *op);
 void rowstore_limit(tx *t, pawl_op *op);
+
+/* rowstore_place.c */
+bool rowstore_lock_bounds(tx *t, bool exclusive);
+void rowstore_want_spots(tx *t, lock_list *l, const pawl_op *op);
+void rowstore_want_spots_of(tx *t, lock_list *l, const pawl_body *body);
+void rowstore_want_blocked(tx *t, lock_list *l);
+bool rowstore_stands(tx *t, const row *r);
+bool rowstore_bounded(tx *t, const pawl_body *body);
+bool rowstore_admit(tx *t, row *r);
+void rowstore_leave_places(tx *t, row *r);
+bool rowstore_offer(tx *t); /* true: somebody was unblocked */
+void rowstore_bound(tx *t, pawl_op *op);
 
 #endif

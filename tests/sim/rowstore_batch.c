@@ -32,6 +32,7 @@ static void update_task(tx *t, row *r, pawl_op *op)
     row_taken taken = {.gate = NULL};
     int64_t slot_us = rowtx_read(t, r)->task.run_at_us;
     bool keeps = rowstore_keep_slot(t, r, op->u.insert.body, due_at(t, op));
+    rowstore_leave_places(t, r);
     put_body(t, r, op);
     row_data *d = rowtx_write(t, r);
     if (keeps) d->task.run_at_us = slot_us;
@@ -82,7 +83,8 @@ static bool insert(tx *t, pawl_op *op, int64_t node)
     row_data *d = rowtx_write(t, r);
     row_taken taken = {.slot.until_us = INT64_MAX};
     bool due = d->task.run_at_us <= t->now_us, paused = rowtx_read(t, rowstore_queue(t, d->task.body->queue))->queue.paused;
-    bool lease = op->u.insert.ask_lease && node && due && !paused, now = !due || rowstore_take(t, d->task.body, lease, &taken);
+    bool lease = op->u.insert.ask_lease && node && due && !paused && !rowstore_bounded(t, d->task.body),
+         now = !due || rowstore_take(t, d->task.body, lease, &taken);
     if (taken.gate) rowstore_slot_set(d, taken.gate, &taken.slot);
     op->out_run_at_us = d->task.run_at_us;
     op->out_until_us = taken.slot.until_us;
@@ -120,6 +122,7 @@ static void finish(tx *t, row *r, pawl_op *op)
 {
     row_data *d = rowtx_write(t, r);
     if (op->u.finish.run.outcome == PAWL_ATTEMPT_NONE) rowstore_give_back(t, r);
+    rowstore_leave_places(t, r);
     rowstore_unlease(d, op->u.finish.to);
     d->task.reason =
         op->u.finish.reason ? strcpy(sim_alloc(t->db->sim, strlen(op->u.finish.reason) + 1), op->u.finish.reason) : NULL;
@@ -135,6 +138,7 @@ static void release(tx *t, row *r, pawl_op *op)
 {
     row_data *d = rowtx_write(t, r);
     bool cancelled = d->task.cancel_asked;
+    rowstore_leave_places(t, r);
     rowstore_unlease(d, cancelled ? PAWL_CANCELLED : PAWL_PENDING);
     if (op->u.release.delay_us >= 0 && !cancelled) d->task.run_at_us = t->now_us + op->u.release.delay_us;
     if (op->u.release.run.outcome != PAWL_ATTEMPT_NONE) {
@@ -163,6 +167,7 @@ static void cancel(tx *t, row *r, pawl_op *op)
     } else {
         if (d->task.state == PAWL_LEASED) d->task.fence++;
         rowstore_give_back(t, r);
+        rowstore_leave_places(t, r);
         rowstore_unlease(d, PAWL_CANCELLED);
     }
 }
@@ -197,6 +202,7 @@ static bool operate(tx *t, pawl_op *op, int64_t node)
         op->result = PAWL_OP_DONE;
         return false;
     case PAWL_OP_LIMIT: rowstore_limit(t, op); return false;
+    case PAWL_OP_BOUND: rowstore_bound(t, op); return false;
     case PAWL_OP_START:
     case PAWL_OP_RESERVE:
     case PAWL_OP_FINISH:
@@ -252,6 +258,7 @@ static void want_names(tx *t, lock_list *l, pawl_op *op)
     op->out_id = op->out_fence = op->out_run_at_us = op->out_until_us = op->out_epoch = 0;
     op->out_state = PAWL_STATE_NONE;
     rowstore_want_gates(t, l, op);
+    rowstore_want_spots(t, l, op);
     if (op->kind == PAWL_OP_QUEUE) rowstore_want_lock(l, rowstore_queue(t, op->u.queue.queue), true);
     if (op->kind == PAWL_OP_INSERT) {
         op->out_id = op->id ? op->id : draw_id(t);
@@ -264,7 +271,7 @@ static void want_names(tx *t, lock_list *l, pawl_op *op)
 /* With the keys locked it is known whom they name. */
 static void want_tasks(tx *t, lock_list *l, pawl_op *op)
 {
-    if (op->kind == PAWL_OP_QUEUE) return;
+    if (op->kind == PAWL_OP_QUEUE || op->kind == PAWL_OP_BOUND) return;
     if (op->kind == PAWL_OP_LIMIT) {
         rowstore_want_slotted(t, l, op);
         return;
@@ -277,19 +284,49 @@ static void want_tasks(tx *t, lock_list *l, pawl_op *op)
     for (int i = 0; op->kind == PAWL_OP_FINISH && i < op->u.finish.spawns_count; i++) want_tasks(t, l, &op->u.finish.spawns[i]);
 }
 
-/* Six limits and gates, a queue and a key of each, or two tasks. */
+/* Six limits and gates, six spots, a queue and a key of each, or two tasks; those who are blocked; of each task three spots. */
 static int locks_most(const tx *t, const pawl_batch *b)
 {
-    int most = 2;
+    int tasks = (int)t->db->tasks.count, most = 2 + (t->db->sim->plan.places ? 8 * tasks : 0);
     for (int i = 0; i < b->count; i++) {
-        most += 8 + (b->ops[i]->kind == PAWL_OP_FINISH ? 8 * b->ops[i]->u.finish.spawns_count : 0);
-        if (b->ops[i]->kind == PAWL_OP_LIMIT) most += (int)t->db->tasks.count;
+        most += 14 + (b->ops[i]->kind == PAWL_OP_FINISH ? 14 * b->ops[i]->u.finish.spawns_count : 0);
+        if (b->ops[i]->kind == PAWL_OP_LIMIT) most += tasks;
     }
     return most;
 }
 
+static bool has_bound(const pawl_batch *b)
+{
+    for (int i = 0; i < b->count; i++)
+        if (b->ops[i]->kind == PAWL_OP_BOUND) return true;
+    return false;
+}
+
+/* Whether the spots of the task that it is about are locked, too. */
+static bool stands(tx *t, const pawl_op *op)
+{
+    bool leaves =
+        op->kind == PAWL_OP_FINISH || op->kind == PAWL_OP_RELEASE || op->kind == PAWL_OP_RESERVE || op->kind == PAWL_OP_CANCEL;
+    if (leaves && !rowstore_stands(t, rowstore_task(t, op->id))) return false;
+    if (op->kind == PAWL_OP_INSERT && op->u.insert.body->key) {
+        pawl_id holder = rowtx_read(t, key_row(t, op->u.insert.body->key))->key.task;
+        if (holder && !rowstore_stands(t, rowstore_task(t, holder))) return false;
+    }
+    for (int i = 0; op->kind == PAWL_OP_FINISH && i < op->u.finish.spawns_count; i++)
+        if (!stands(t, &op->u.finish.spawns[i])) return false;
+    return true;
+}
+
+static bool all_stand(tx *t, const pawl_batch *b)
+{
+    for (int i = 0; i < b->count; i++)
+        if (!stands(t, b->ops[i])) return false;
+    return true;
+}
+
 static bool operate_all(tx *t, pawl_batch *b, bool *granted)
 {
+    if (!rowstore_lock_bounds(t, has_bound(b))) return false;
     lock_list l = {.locks = pawl_arena_alloc(t->wire->arena, (size_t)locks_most(t, b) * sizeof *l.locks)};
     for (int i = 0; i < b->count; i++) want_names(t, &l, b->ops[i]);
     if (!rowstore_lock_all(t, &l)) return false;
@@ -300,11 +337,14 @@ static bool operate_all(tx *t, pawl_batch *b, bool *granted)
         t->wire->clock_steps = t->db->sim->clock_steps;
     }
     for (int i = 0; i < b->count; i++) want_tasks(t, &l, b->ops[i]);
+    rowstore_want_blocked(t, &l);
     if (!rowstore_lock_all(t, &l)) return false;
+    if (!all_stand(t, b)) return t->again = true, false;
     for (int i = 0; i < b->count; i++) {
         if (!rowtx_step(t)) return false;
         *granted |= operate(t, b->ops[i], b->node_dead ? 0 : b->node);
     }
+    b->unblocked = rowstore_offer(t);
     return true;
 }
 
@@ -322,6 +362,7 @@ static void answer_again(pawl_batch *b, const row_data *receipt)
         to->out_state = from->out_state;
     }
     b->node_dead |= receipt->receipt.node_dead;
+    b->unblocked = true; /* perhaps: who asks again looks again */
     b->store_now_us = receipt->receipt.store_now_us;
 }
 
@@ -340,7 +381,7 @@ bool rowstore_apply(tx *t, pawl_batch *b, pawl_status *status)
 {
     bool granted = false;
     row *receipt = NULL;
-    b->node_dead = false;
+    b->node_dead = b->unblocked = false;
     b->store_now_us = t->now_us;
     if (b->node) {
         receipt = rows_get(t->db, ROW_RECEIPT, b->node * LANES_MAX + b->lane, NULL);

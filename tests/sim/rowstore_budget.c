@@ -192,6 +192,7 @@ void rowstore_reserve(tx *t, row *r, pawl_op *op)
     op->result = PAWL_OP_MOVED;
     op->out_state = PAWL_PENDING;
     row_data *d = rowtx_write(t, r);
+    rowstore_leave_places(t, r);
     rowstore_unlease(d, PAWL_PENDING);
     rowstore_slot_set(d, gate_row_of(t, body->type, key), &slot);
 }

@@ -248,8 +248,9 @@ typedef enum stat {
 
 struct sim {
     uint64_t seed;
-    bool rows; /* mode b */
-    bool both; /* mode c: rate limits and concurrency limits together, on the reference store */
+    bool rows;    /* mode b */
+    bool both;    /* mode c: rate limits and concurrency limits together, on the reference store */
+    bool bounded; /* mode d: concurrency limits on rows */
     bool trace;
     plan plan;
     rng random;
@@ -307,7 +308,7 @@ void sim_at(sim *s, int64_t delay_us, sim_node *n, event_fn fn, void *arg, int64
 bool chance(sim *s, int per_mille);
 int64_t between(sim *s, int64_t low, int64_t high); /* inclusive */
 int64_t spread(sim *s, int64_t typical_us);         /* mostly near, sometimes far below, seldom far above */
-static inline const char *sim_mode(const sim *s) { return s->rows ? "b" : s->both ? "c" : "a"; }
+static inline const char *sim_mode(const sim *s) { return s->bounded ? "d" : s->rows ? "b" : s->both ? "c" : "a"; }
 static inline int64_t store_wall(const sim *s) { return WALL_BASE + s->now + s->wall_shift; }
 
 /* node.c */
@@ -386,6 +387,7 @@ struct rowstore *rowstore_new(sim *s);
 void rowstore_free(struct rowstore *rs);
 void rowstore_start(struct rowstore *rs, wire *w); /* begins the call; wire_finished comes later */
 void rowstore_kill(struct rowstore *rs, wire *w);  /* its connection breaks: rolled back at its next step */
+void rowstore_places(struct rowstore *rs, void (*see)(struct judge *j, const pawl_place_info *info), struct judge *j);
 bool rowstore_peek(struct rowstore *rs, pawl_id id, pawl_state *state, int64_t *fence);
 void wire_finished(wire *w); /* mode b: committed or rolled back, call.status says */
 

@@ -1,9 +1,10 @@
 /* sim_test: histories from seeds.
  *
- *   sim_test [--seed N] [--count N] [--mode a|b|both|c] [--seconds N] [--replay FILE] [--trace]
+ *   sim_test [--seed N] [--count N] [--mode a|b|both|c|d] [--seconds N] [--replay FILE] [--trace]
  *
  * Runs seeds N, N+1, ... in mode a (whole batches on the memory store), b (single operations on rows with locks) or both, or in mode c (as
- * a, with rate limits and concurrency limits on the same tasks), and stops at the first that breaks a promise: it prints the promise, the last lines of the history and how to run it again.
+ * a, with rate limits and concurrency limits on the same tasks) or d (as b, with concurrency limits), and stops at the first that breaks a
+ * promise: it prints the promise, the last lines of the history and how to run it again.
  * --seconds ends after that time instead of after --count seeds. --replay runs the "seed mode" lines of a file. */
 #include "sim.h"
 #include <getopt.h>
@@ -24,7 +25,7 @@ typedef struct options {
 
 static int usage(void)
 {
-    fputs("usage: sim_test [--seed N] [--count N] [--mode a|b|both|c] [--seconds N] [--replay FILE] [--trace]\n", stderr);
+    fputs("usage: sim_test [--seed N] [--count N] [--mode a|b|both|c|d] [--seconds N] [--replay FILE] [--trace]\n", stderr);
     return 2;
 }
 
@@ -71,7 +72,7 @@ static bool parse(int argc, char **argv, options *o)
         default: return false;
         }
     }
-    return optind == argc && strspn(o->modes, "abc") == strlen(o->modes);
+    return optind == argc && strspn(o->modes, "abcd") == strlen(o->modes);
 }
 
 static int64_t seconds_now(void)

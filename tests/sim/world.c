@@ -550,7 +550,8 @@ void world_run(uint64_t seed, char mode, bool trace, int64_t stats[STATS_COUNT])
     sim *s = &world;
     memset(s, 0, sizeof *s);
     s->seed = seed;
-    s->rows = mode == 'b';
+    s->rows = mode == 'b' || mode == 'd';
+    s->bounded = mode == 'd';
     s->both = mode == 'c';
     s->trace = trace;
     rng_init(&s->random, seed * 2 + s->rows);
