@@ -45,10 +45,14 @@ function wrongJson(text: string | undefined): string {
     }
 }
 
+// What the server masks cannot be copied.
+const MASK = '"[redacted]"';
+const masked = (text: string | undefined): string => (text?.includes(MASK) ? "Secrets of the task are not shown: put them in where [redacted] stands." : "");
+
 function Form({ draft: first, title }: { draft: Draft; title: string }) {
     const [draft, setDraft] = useState(first);
     const [busy, setBusy] = useState(false);
-    const wrong = wrongJson(draft.payload);
+    const wrong = wrongJson(draft.payload) || masked(draft.payload);
     const send = async (): Promise<void> => {
         setBusy(true);
         let id = "";
