@@ -170,7 +170,8 @@ static void told(judge *j, mgate *g, const pawl_rate *r, int64_t now_us, int64_t
                (long long)(low - now_us), (long long)(high - now_us));
     }
     if (slot_us > now_us && !clamped) g->low = most(g->low, slot_us * r->permits - r->permits + 1 + tolerance(r));
-    g->high = least(g->high, slot_us * r->permits + tolerance(r));
+    int64_t tat = slot_us * r->permits + tolerance(r);
+    g->high = clamped && slot_us > now_us ? tat : least(g->high, tat);
     if (g->high < g->low) g->high = g->low;
     if (!taken) return;
     g->low = most(g->low, now_us * r->permits) + r->period_us;
