@@ -17,7 +17,7 @@ const char help_bench[] =
     "  full      dispatch and run at the same time; a task counts once its finish is committed\n"
     "  enqueue   dispatch only\n"
     "  drain     dispatch first, then measure how fast the backlog is run\n"
-    "  latency   dispatch at a steady --rate (planned arrival times, so waiting counts) and run, after some tasks that do not count\n"
+    "  latency   dispatch at a steady --rate (by planned arrival times) and run, after a warm-up\n"
     "  schedule  dispatch into the future\n"
     "  look      get, list and cancel tasks, one call at a time, on what the --preload options put there\n"
     "\n"

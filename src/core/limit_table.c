@@ -107,7 +107,7 @@ static void grow(limit_table *t)
     limit_table grown = *t;
     grown.places = next_size(t);
     if (!(grown.block = alloc_new(t->allocator, (size_t)grown.places * sizeof(limit_entry) + LIMIT_LINE - 1))) return;
-    grown.lines = (limit_entry *)(((uintptr_t)grown.block + LIMIT_LINE - 1) / LIMIT_LINE * LIMIT_LINE);
+    grown.lines = (void *)((char *)grown.block + (LIMIT_LINE - (uintptr_t)grown.block % LIMIT_LINE) % LIMIT_LINE);
     limit_table_each(e, t) move(&grown, empty_place(&grown, hash_of(t, e)), e);
     alloc_free(t->allocator, t->block);
     *t = grown;

@@ -45,7 +45,7 @@ class Storm:
     # ---- the server ----------------------------------------------------------------------------------------------------------------
 
     def start_server(self):
-        self.server = subprocess.Popen([PAWL, "serve", "--store", "sqlite:storm.db", "--listen", self.listen, "--lease", f"{LEASE}s"],
+        self.server = subprocess.Popen([PAWL, "serve", "--store", "sqlite:storm.db", "--listen", self.listen, "--lease", f"{LEASE}s", "--redact", "none"],
                                        cwd=self.directory, stderr=subprocess.PIPE, text=True)
         for line in self.server.stderr:
             found = re.search(r"listening on http://([^\s,]+)", line)
