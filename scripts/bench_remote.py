@@ -45,7 +45,7 @@ def remote(args, workers, batch, tasks):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--dir", default=os.path.join(root, "build"))
+    parser.add_argument("--dir", type=os.path.abspath, default=os.path.join(root, "build"))
     parser.add_argument("--tasks", type=int, default=100000)
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()

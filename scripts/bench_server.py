@@ -45,7 +45,7 @@ def beanstalk(args):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--dir", default=os.path.join(root, "build"))
+    parser.add_argument("--dir", type=os.path.abspath, default=os.path.join(root, "build"))
     parser.add_argument("--seconds", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
