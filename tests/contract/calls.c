@@ -97,6 +97,29 @@ pawl_op *op_retry(world *w, pawl_id id, const char *by)
     return op;
 }
 
+pawl_op *op_bound(world *w, pawl_scope scope, const char *name, const char *key, int most)
+{
+    pawl_op *op = op_new(w, PAWL_OP_BOUND, 0, 0);
+    op->u.bound.scope = scope;
+    op->u.bound.name = name;
+    op->u.bound.key = pawl_str(key);
+    op->u.bound.most = most;
+    op->u.bound.move = 1000;
+    return op;
+}
+
+void bound(world *w, pawl_scope scope, const char *name, int most)
+{
+    assert_int_equal(apply(w, w->a, 0, op_bound(w, scope, name, NULL, most)), PAWL_OP_DONE);
+}
+
+void bound_in_order(world *w, const char *type)
+{
+    pawl_op *op = op_bound(w, PAWL_SCOPE_KEYS, type, NULL, 1);
+    op->u.bound.ordered = true;
+    assert_int_equal(apply(w, w->a, 0, op), PAWL_OP_DONE);
+}
+
 pawl_op *op_ack(world *w, pawl_id id, const char *by, const char *note)
 {
     pawl_op *op = op_new(w, PAWL_OP_ACK, id, 0);

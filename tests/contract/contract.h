@@ -102,6 +102,9 @@ pawl_op *op_release(world *w, pawl_id id, int64_t fence, int64_t delay_us, pawl_
 pawl_op *op_progress(world *w, pawl_id id, int64_t fence, int percent, const char *text);
 pawl_op *op_cancel(world *w, pawl_id id, const char *by);
 pawl_op *op_retry(world *w, pawl_id id, const char *by);
+pawl_op *op_bound(world *w, pawl_scope scope, const char *name, const char *key, int most); /* of a concurrency limit */
+void bound(world *w, pawl_scope scope, const char *name, int most);                         /* puts it */
+void bound_in_order(world *w, const char *type); /* tasks of a key run one at a time, as they came */
 pawl_op *op_ack(world *w, pawl_id id, const char *by, const char *note);
 pawl_op *op_queue(world *w, const char *queue, bool pause, const char *by);
 pawl_id new_id(world *w);

@@ -17,18 +17,6 @@ static void limit(world *w, const char *type, int64_t period_us)
     assert_int_equal(apply(w, w->a, 0, op), PAWL_OP_DONE);
 }
 
-static void bound(world *w, pawl_scope scope, const char *name, int most)
-{
-    pawl_op *op = keep(w, sizeof *op);
-    op->kind = PAWL_OP_BOUND;
-    op->audit = PAWL_AUDIT_FULL;
-    op->u.bound.scope = scope;
-    op->u.bound.name = name;
-    op->u.bound.most = most;
-    op->u.bound.move = 1000;
-    assert_int_equal(apply(w, w->a, 0, op), PAWL_OP_DONE);
-}
-
 typedef struct lease_held { /* the body is gone with the next claim */
     pawl_id id;
     int64_t fence, until_us;
@@ -369,25 +357,12 @@ static void order_is_kept_without_one(world *w)
 
 /* ---- order ------------------------------------------------------------------------------------------------------------------- */
 
-static void in_order(world *w, const char *type)
-{
-    pawl_op *op = keep(w, sizeof *op);
-    op->kind = PAWL_OP_BOUND;
-    op->audit = PAWL_AUDIT_FULL;
-    op->u.bound.scope = PAWL_SCOPE_KEYS;
-    op->u.bound.name = type;
-    op->u.bound.most = 1;
-    op->u.bound.ordered = true;
-    op->u.bound.move = 1000;
-    assert_int_equal(apply(w, w->a, 0, op), PAWL_OP_DONE);
-}
-
 /* Who stands in a line takes no slot: the next one of it would have to wait for slots that nobody uses. */
 static void a_line_takes_no_slots(world *w)
 {
     int64_t n = join(w, w->a), began_us = w->clock.now_us;
     limit(w, "t", 100 * S);
-    in_order(w, "t");
+    bound_in_order(w, "t");
     pawl_id first = insert(w, w->a, 0, (spec){.rate_key = "k"});
     lease_held got = hold(w, w->a, n, first);
     reserve(w, n, &got, S, false, PAWL_OP_DONE);
@@ -415,7 +390,7 @@ static void a_line_outlives_a_pause(world *w)
 {
     int64_t n = join(w, w->a);
     put_pause(w, true);
-    in_order(w, "t");
+    bound_in_order(w, "t");
     pawl_id ids[3];
     for (int i = 0; i < 3; i++) ids[i] = insert(w, w->a, 0, (spec){.rate_key = "k"});
     advance(w, S);

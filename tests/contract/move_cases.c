@@ -607,26 +607,13 @@ static void limits_come_along(world *w)
 
 /* ---- lines --------------------------------------------------------------------------------------------------------- */
 
-static void bound(world *w, pawl_scope scope, const char *name, bool ordered)
-{
-    pawl_op *op = keep(w, sizeof *op);
-    op->kind = PAWL_OP_BOUND;
-    op->audit = PAWL_AUDIT_FULL;
-    op->u.bound.scope = scope;
-    op->u.bound.name = name;
-    op->u.bound.most = 1;
-    op->u.bound.ordered = ordered;
-    op->u.bound.move = 1000;
-    assert_int_equal(apply(w, w->a, 0, op), PAWL_OP_DONE);
-}
-
 /* Who held the place of an ordered key does not come along: the next one of the line has it, and takes its turn among the tenants. */
 static void a_line_without_a_holder(world *w)
 {
     if (cannot(w) || !w->a->type->places) return;
     pages p = {0};
-    bound(w, PAWL_SCOPE_KEYS, "t", true);
-    bound(w, PAWL_SCOPE_TENANTS, "q", false);
+    bound_in_order(w, "t");
+    bound(w, PAWL_SCOPE_TENANTS, "q", 1);
     pawl_id line[3];
     for (int i = 0; i < 3; i++) line[i] = insert(w, w->a, 0, (spec){.rate_key = "k", .tenant = "a"});
     for (int i = 0; i < 6; i++) insert(w, w->a, 0, (spec){.tenant = "b"});

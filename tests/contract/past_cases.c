@@ -96,23 +96,11 @@ static void end(world *w, pawl_id id, pawl_state to)
 
 /* ---- concurrency limits ------------------------------------------------------------------------------------------ */
 
-static pawl_op *op_bound(world *w, pawl_scope scope, const char *name, const char *key, int most, bool ordered)
+static void put_bound(world *w, pawl_scope scope, const char *name, const char *key, int most, bool ordered)
 {
-    pawl_op *op = keep(w, sizeof *op);
-    op->kind = PAWL_OP_BOUND;
-    op->audit = PAWL_AUDIT_FULL;
-    op->u.bound.scope = scope;
-    op->u.bound.name = name;
-    op->u.bound.key = pawl_str(key);
-    op->u.bound.most = most;
+    pawl_op *op = op_bound(w, scope, name, key, most);
     op->u.bound.ordered = ordered;
-    op->u.bound.move = 1000;
-    return op;
-}
-
-static void bound(world *w, pawl_scope scope, const char *name, const char *key, int most, bool ordered)
-{
-    assert_int_equal(apply(w, w->a, 0, op_bound(w, scope, name, key, most, ordered)), PAWL_OP_DONE);
+    assert_int_equal(apply(w, w->a, 0, op), PAWL_OP_DONE);
 }
 
 static char *render_bounds(world *w)
@@ -134,14 +122,14 @@ static int take(world *w, int free) { return claim(w, w->a, node(w), (wish){.fre
 static void bounds_come_along(world *w)
 {
     if (cannot(w) || !w->a->type->places) return;
-    bound(w, PAWL_SCOPE_QUEUE, "q", NULL, 2, false);
-    bound(w, PAWL_SCOPE_TYPE, "u", NULL, 7, false);
-    bound(w, PAWL_SCOPE_KEYS, "u", NULL, 1, true);
-    bound(w, PAWL_SCOPE_KEYS, "u", "own", 3, false);
-    bound(w, PAWL_SCOPE_TENANTS, "fair", NULL, 1, false);
-    bound(w, PAWL_SCOPE_TENANTS, "fair", "acme", 5, false);
-    bound(w, PAWL_SCOPE_TYPE, "gone", NULL, 1, false);
-    assert_int_equal(apply(w, w->a, 0, op_bound(w, PAWL_SCOPE_TYPE, "gone", NULL, 0, false)), PAWL_OP_UPDATED);
+    put_bound(w, PAWL_SCOPE_QUEUE, "q", NULL, 2, false);
+    put_bound(w, PAWL_SCOPE_TYPE, "u", NULL, 7, false);
+    put_bound(w, PAWL_SCOPE_KEYS, "u", NULL, 1, true);
+    put_bound(w, PAWL_SCOPE_KEYS, "u", "own", 3, false);
+    put_bound(w, PAWL_SCOPE_TENANTS, "fair", NULL, 1, false);
+    put_bound(w, PAWL_SCOPE_TENANTS, "fair", "acme", 5, false);
+    put_bound(w, PAWL_SCOPE_TYPE, "gone", NULL, 1, false);
+    assert_int_equal(apply(w, w->a, 0, op_bound(w, PAWL_SCOPE_TYPE, "gone", NULL, 0)), PAWL_OP_UPDATED);
     for (int i = 0; i < 5; i++) insert(w, w->a, 0, (spec){0});
     assert_int_equal(take(w, 5), 2);
     for (int i = 0; i < 2; i++)
@@ -161,7 +149,7 @@ static void bounds_come_along(world *w)
 static void lines_come_along(world *w)
 {
     if (cannot(w) || !w->a->type->places) return;
-    bound(w, PAWL_SCOPE_KEYS, "t", NULL, 1, true);
+    put_bound(w, PAWL_SCOPE_KEYS, "t", NULL, 1, true);
     pawl_id first = new_id(w), second = new_id(w), third = new_id(w);
     insert(w, w->a, 0, (spec){.id = second, .rate_key = "k"});
     insert(w, w->a, 0, (spec){.id = third, .rate_key = "k", .priority = -5});
@@ -185,7 +173,7 @@ static void lines_come_along(world *w)
 static void turns_come_along(world *w)
 {
     if (cannot(w) || !w->a->type->places) return;
-    bound(w, PAWL_SCOPE_TENANTS, "q", NULL, 1, false);
+    put_bound(w, PAWL_SCOPE_TENANTS, "q", NULL, 1, false);
     for (int i = 0; i < 8; i++) insert(w, w->a, 0, (spec){.tenant = i < 4 ? "acme" : "bell"});
     go_and_come_back(w, 3);
     assert_int_equal(take(w, 4), 4);
@@ -489,7 +477,7 @@ static void nothing_of_them_changes(world *w)
     pawl_gate_mode shut[] = {PAWL_GATE_CLOSED, PAWL_GATE_ARRIVING};
     for (int i = 0; i < 2; i++) {
         set_gate(w, shut[i], false);
-        if (t->places) assert_int_equal(apply(w, w->a, 0, op_bound(w, PAWL_SCOPE_QUEUE, "q", NULL, 2, false)), PAWL_OP_CLOSED);
+        if (t->places) assert_int_equal(apply(w, w->a, 0, op_bound(w, PAWL_SCOPE_QUEUE, "q", NULL, 2)), PAWL_OP_CLOSED);
         if (t->schedules) assert_int_equal(apply(w, w->a, 0, step), PAWL_OP_CLOSED);
         if (t->families) assert_int_equal(apply(w, w->a, 0, op_batch(w, PAWL_BATCH_OPEN, 0, "b", 0)), PAWL_OP_CLOSED);
     }

@@ -6,31 +6,6 @@
 
 /* ---- helpers ----------------------------------------------------------------------------------------------------- */
 
-static pawl_op *op_bound(world *w, pawl_scope scope, const char *name, const char *key, int most)
-{
-    pawl_op *op = keep(w, sizeof *op);
-    op->kind = PAWL_OP_BOUND;
-    op->audit = PAWL_AUDIT_FULL;
-    op->u.bound.scope = scope;
-    op->u.bound.name = name;
-    op->u.bound.key = pawl_str(key);
-    op->u.bound.most = most;
-    op->u.bound.move = 1000;
-    return op;
-}
-
-static void bound(world *w, pawl_scope scope, const char *name, int most)
-{
-    assert_int_equal(apply(w, w->a, 0, op_bound(w, scope, name, NULL, most)), PAWL_OP_DONE);
-}
-
-static void ordered(world *w, const char *type)
-{
-    pawl_op *op = op_bound(w, PAWL_SCOPE_KEYS, type, NULL, 1);
-    op->u.bound.ordered = true;
-    assert_int_equal(apply(w, w->a, 0, op), PAWL_OP_DONE);
-}
-
 static pawl_id put(world *w, spec s) { return insert(w, w->a, 0, s); }
 
 static void put_many(world *w, spec s, int count)
@@ -500,7 +475,7 @@ static void long_keys(world *w)
 static void one_after_the_other(world *w)
 {
     int64_t n = join(w, w->a);
-    ordered(w, "t");
+    bound_in_order(w, "t");
     pawl_id ids[4];
     for (int i = 0; i < 4; i++) ids[i] = put(w, (spec){.rate_key = "k", .priority = -i});
     for (int i = 0; i < 4; i++) {
@@ -513,7 +488,7 @@ static void one_after_the_other(world *w)
 static void retries_hold_up_those_behind(world *w)
 {
     int64_t n = join(w, w->a);
-    ordered(w, "t");
+    bound_in_order(w, "t");
     pawl_id first = put(w, (spec){.rate_key = "k"}), second = put(w, (spec){.rate_key = "k"});
     pawl_lease got = take_this(w, n, first);
     pawl_op *op = op_release(w, first, got.fence, 10 * S, PAWL_ATTEMPT_RETRY);
@@ -529,7 +504,7 @@ static void retries_hold_up_those_behind(world *w)
 static void one_for_later_holds_up_those_behind(world *w)
 {
     int64_t n = join(w, w->a);
-    ordered(w, "t");
+    bound_in_order(w, "t");
     pawl_id later = put(w, (spec){.rate_key = "k", .delay_us = S}), second = put(w, (spec){.rate_key = "k"});
     pawl_want want = claim(w, w->a, n, (wish){.free = 5});
     assert_true(want.got == 0 && want.next_due_us == w->clock.now_us + S);
@@ -540,7 +515,7 @@ static void one_for_later_holds_up_those_behind(world *w)
 static void a_rescue_keeps_the_order(world *w)
 {
     int64_t n = join(w, w->a), dead = join(w, w->b);
-    ordered(w, "t");
+    bound_in_order(w, "t");
     pawl_id first = put(w, (spec){.rate_key = "k"}), second = put(w, (spec){.rate_key = "k"});
     assert_int_equal(claim(w, w->b, dead, (wish){.free = 10}).got, 1);
     rescue_lapsed(w, w->a, n, dead, true);
@@ -552,7 +527,7 @@ static void a_rescue_keeps_the_order(world *w)
 static void order_with_other_limits(world *w)
 {
     int64_t n = join(w, w->a);
-    ordered(w, "t");
+    bound_in_order(w, "t");
     bound(w, PAWL_SCOPE_QUEUE, "q", 1);
     pawl_id a1 = put(w, (spec){.rate_key = "a"}), b1 = put(w, (spec){.rate_key = "b"});
     pawl_id a2 = put(w, (spec){.rate_key = "a", .priority = -1}), b2 = put(w, (spec){.rate_key = "b", .priority = -1});
@@ -574,7 +549,7 @@ static void order_with_other_limits(world *w)
 static void no_longer_ordered(world *w)
 {
     int64_t n = join(w, w->a);
-    ordered(w, "t");
+    bound_in_order(w, "t");
     pawl_id first = put(w, (spec){.rate_key = "k"}), second = put(w, (spec){.rate_key = "k"});
     pawl_lease got = take_this(w, n, first);
     pawl_op *op = op_release(w, first, got.fence, 10 * S, PAWL_ATTEMPT_SNOOZED);
