@@ -1,4 +1,4 @@
-/* Birth and death of a core, its actions and timers, starting and stopping. See core.h for the ideas, engine.h for the map. */
+/* Birth and death of a core, its timers and its main step. See core.h for the ideas, engine.h for the map. */
 #include "base/text.h"
 #include "core/engine.h"
 #include "core/told.h"
@@ -9,16 +9,6 @@
 #define FIXED_TIMERS 16
 #define BACKOFF_FIRST_US (50 * PAWL_MILLISECOND)
 #define BACKOFF_MOST_US (5 * PAWL_SECOND)
-
-typedef struct core_event_node {
-    struct core_event_node *next;
-    core_action_kind kind; /* CORE_EVENT or CORE_LOG */
-    pawl_level level;
-    union {
-        pawl_event event;
-        char text[256];
-    } u;
-} core_event_node;
 
 /* ---- birth ---------------------------------------------------------------------------------------------------------------- */
 
@@ -162,11 +152,7 @@ void core_free(core *c)
     free_requests(c);
     batch_done(c);
     free_tasks(c);
-    core_event_node *next;
-    for (core_event_node *e = c->events; e; e = next) {
-        next = e->next;
-        alloc_free(c->allocator, e);
-    }
+    action_free_events(c);
     limit_free(c->limiter);
     buf_done(&c->told);
     buf_done(&c->telling);
@@ -267,7 +253,7 @@ static bool made(core *c, void *block_at, size_t size)
 }
 
 /* Everything whose size depends on queues and handlers, once; after a failure it goes on where it stopped. */
-static bool prepare(core *c)
+bool engine_prepare(core *c)
 {
     if (c->policies) return true;
     size_t queues = (size_t)c->queues_count, handlers = (size_t)c->handlers_count;
@@ -281,127 +267,6 @@ static bool prepare(core *c)
     for (int i = 0; i < c->queues_count; i++) list_init(&c->queues[i].ready); /* the array does not move any more */
     if (!make_policies(c)) return false;
     c->timers_room += queues;
-    return true;
-}
-
-/* ---- actions ------------------------------------------------------------------------------------------------------------------ */
-
-void engine_act(core *c, core_act *act, int kind)
-{
-    CHECK(!list_linked(&act->link));
-    act->kind = kind;
-    list_append(&c->acts, &act->link);
-}
-
-void engine_call(core *c, core_call *call)
-{
-    CHECK(!call->busy);
-    call->busy = true;
-    call->sent_us = c->now.mono_us;
-    call->status = PAWL_OK;
-    arena_reset(call->arena);
-    engine_act(c, &call->act, CORE_CALL);
-}
-
-static core_event_node *event_node(core *c, core_action_kind kind)
-{
-    core_event_node *node = alloc_new(c->allocator, sizeof *node);
-    if (!node) return NULL; /* an event is a courtesy */
-    node->kind = kind;
-    *c->events_end = node;
-    c->events_end = &node->next;
-    return node;
-}
-
-/* Cut between characters if it is too long. */
-static void cut_copy(char *to, size_t size, const char *from)
-{
-    if (!from) return;
-    size_t n = strnlen(from, size);
-    if (n == size) n = utf8_cut(from, size - 1);
-    memcpy(to, from, n);
-    to[n] = '\0';
-}
-
-void engine_tell(core *c, pawl_event_kind kind, const pawl_body *body, int attempt, int64_t fence, int64_t value,
-                 const char *text)
-{
-    core_event_node *node = event_node(c, CORE_EVENT);
-    if (!node) return;
-    pawl_event *e = &node->u.event;
-    e->kind = kind;
-    e->at_us = c->now.wall_us;
-    e->attempt = attempt;
-    e->fence = fence;
-    e->value = value;
-    cut_copy(e->text, sizeof e->text, text);
-    if (!body) return;
-    e->id = body->id;
-    cut_copy(e->type, sizeof e->type, body->type);
-    cut_copy(e->queue, sizeof e->queue, body->queue);
-}
-
-void engine_log(core *c, pawl_level level, const char *fmt, ...)
-{
-    core_event_node *node = event_node(c, CORE_LOG);
-    if (!node) return;
-    node->level = level;
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(node->u.text, sizeof node->u.text, fmt, args);
-    va_end(args);
-}
-
-static void next_event(core *c, core_action *action)
-{
-    core_event_node *node = c->events;
-    action->kind = node->kind;
-    if (node->kind == CORE_EVENT) {
-        action->event = node->u.event;
-    } else {
-        action->level = node->level;
-        memcpy(action->text, node->u.text, sizeof action->text);
-    }
-    c->events = node->next;
-    if (!c->events) c->events_end = &c->events;
-    alloc_free(c->allocator, node);
-}
-
-static void fill_settled(core_action *action, core_task *t)
-{
-    action->task = t;
-    action->settled = t->settled;
-    action->delay_us = t->settle_delay_us;
-    action->error = t->settle_error;
-}
-
-bool core_next(core *c, core_action *action)
-{
-    list *node = list_pop(&c->acts);
-    if (!node) {
-        if (!c->events) {
-            body_moves_done(&c->moves);
-            return false;
-        }
-        next_event(c, action);
-        return true;
-    }
-    core_act *act = container_of(node, core_act, link);
-    action->kind = (core_action_kind)act->kind;
-    switch (action->kind) {
-    case CORE_CALL: action->call = container_of(act, core_call, act); break;
-    case CORE_RUN: action->task = container_of(act, core_task, start_act); break;
-    case CORE_RECALL: action->queue = (int)(container_of(act, queue, recall) - c->queues); break;
-    case CORE_STOP_RUN:
-        action->task = container_of(act, core_task, stop_act);
-        action->reason = action->task->stop;
-        break;
-    case CORE_SETTLED: fill_settled(action, container_of(act, core_task, settle_act)); break;
-    case CORE_ANSWER: action->request = container_of(act, core_request, answer); break;
-    case CORE_DROP: action->request = container_of(act, core_request, drop); break;
-    case CORE_STOPPED: action->stuck = c->stopped_stuck; break;
-    default: break;
-    }
     return true;
 }
 
@@ -425,8 +290,6 @@ int64_t engine_backoff(core *c, int tries)
     return most / 2 + (int64_t)rng_below(&c->random, (uint64_t)most / 2 + 1);
 }
 
-static void stop_timer(core *c);
-
 static void fire(core *c, core_timer *t)
 {
     switch ((timer_kind)t->kind) {
@@ -440,7 +303,7 @@ static void fire(core *c, core_timer *t)
     case TIMER_SWEEP: lease_sweep(c); break;
     case TIMER_RECUR: recur_look(c); break;
     case TIMER_SETTLE: break; /* family_send follows */
-    case TIMER_STOP: stop_timer(c); break;
+    case TIMER_STOP: mode_timer(c); break;
     case TIMER_LANE:
     case TIMER_CLAIM:
     case TIMER_RENEW:
@@ -525,99 +388,12 @@ void core_clock_jumped(core *c, core_time now)
     engine_push(c);
 }
 
-/* ---- start, drain, stop -------------------------------------------------------------------------------------------------------------- */
+/* ---- the main step ------------------------------------------------------------ */
 
 bool engine_may_run(const core *c)
 {
     bool leased = (!c->lapsed && c->now.mono_us < c->deadline_us) || CANARY(DEADLINE_IGNORED);
     return c->mode == MODE_STARTED && c->node && leased;
-}
-
-pawl_status core_start(core *c, core_time now)
-{
-    c->now = now;
-    if (!prepare(c)) return PAWL_NO_MEMORY;
-    if (c->mode == MODE_STARTED) return PAWL_OK;
-    if (!throttle_register(c)) return PAWL_NO_MEMORY;
-    c->mode = MODE_STARTED;
-    c->asked_to_stop_runs = false;
-    engine_timer_off(c, &c->stop_timer);
-    if (c->node && !c->serving) { /* it registered to dispatch: serve as a new node that names its queues */
-        c->old_node = c->node;
-        c->node = 0;
-        c->ids.number = 0;
-    }
-    claim_stir(c);
-    c->news_wanted = true; /* recovery: the first news tell whom to rescue */
-    engine_timer(c, &c->sweep_timer, now.mono_us + PAWL_SECOND + (int64_t)rng_below(&c->random, 4 * PAWL_SECOND));
-    engine_event(c, PAWL_EVENT_NODE_STARTED, NULL, 0, 0, 0, c->node_name);
-    engine_push(c);
-    return PAWL_OK;
-}
-
-static void stop_starting(core *c, core_mode mode)
-{
-    c->mode = mode;
-    c->news_wanted = false;
-    c->victims_count = c->todo_count = 0;
-    lease_plan(c);
-    engine_timer_off(c, &c->news_timer);
-    engine_timer_off(c, &c->sweep_timer);
-    engine_timer_off(c, &c->recur_timer);
-    engine_timer_off(c, &c->settle_timer);
-    engine_timer_off(c, &c->rescue_timer);
-    for (int i = 0; i < c->queues_count; i++) engine_timer_off(c, &c->queues[i].due);
-    run_release_ready(c);
-}
-
-void core_drain(core *c, core_time now)
-{
-    c->now = now;
-    if (c->mode != MODE_STARTED && c->mode != MODE_DRAINING && c->mode != MODE_IDLE) return;
-    stop_starting(c, MODE_DRAINING);
-    engine_push(c);
-}
-
-void core_stop(core *c, core_time now, int64_t grace_us, int64_t patience_us)
-{
-    c->now = now;
-    if (c->mode == MODE_STOPPING || c->mode == MODE_LEAVING) return;
-    stop_starting(c, MODE_STOPPING);
-    c->patience_us = patience_us;
-    c->asked_to_stop_runs = false;
-    engine_timer(c, &c->stop_timer, now.mono_us + grace_us);
-    engine_push(c);
-}
-
-/* The grace is over: ask the runs; the patience is over: tell that they would not. */
-static void stop_timer(core *c)
-{
-    if (c->asked_to_stop_runs) {
-        c->stopped_stuck = c->held;
-        c->mode = c->held > 0 ? MODE_DRAINING : MODE_STOPPED;
-        if (!list_linked(&c->stopped.link)) engine_act(c, &c->stopped, CORE_STOPPED);
-        return;
-    }
-    c->asked_to_stop_runs = true;
-    map_each(node, &c->tasks) run_stop(c, container_of(node, core_task, by_id), PAWL_STOP_SHUTDOWN);
-    engine_timer(c, &c->stop_timer, c->now.mono_us + c->patience_us);
-}
-
-static void check_drained(core *c)
-{
-    if (c->held > 0) return;
-    if (c->mode == MODE_DRAINING && !c->claim.busy) {
-        c->mode = MODE_IDLE;
-        engine_act(c, &c->drained, CORE_DRAINED);
-    } else if (c->mode == MODE_STOPPING && batch_idle(c) && !c->claim.busy && !c->ids_call.busy && !c->reg.busy) {
-        c->mode = MODE_LEAVING;
-    } else if (c->mode == MODE_LEAVING && !c->node && !c->leave.busy && !c->ids_call.busy) {
-        c->mode = MODE_STOPPED;
-        c->stopped_stuck = 0;
-        engine_timer_off(c, &c->stop_timer);
-        engine_event(c, PAWL_EVENT_NODE_STOPPED, NULL, 0, 0, 0, c->node_name);
-        engine_act(c, &c->stopped, CORE_STOPPED);
-    }
 }
 
 void core_hold(core *c) { c->holding = true; }
@@ -648,10 +424,10 @@ void engine_push(core *c)
     family_send(c);
     if (!c->corked) batch_send(c);
     lease_send(c); /* after batch_send, which tells whether a node and ids are needed */
-    check_drained(c);
+    mode_check(c);
     if (c->mode == MODE_LEAVING) {
         lease_send(c);
-        check_drained(c);
+        mode_check(c);
     }
     claim_forget_names(c);
 }

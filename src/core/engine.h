@@ -1,6 +1,8 @@
 /* core's inside: the struct and what its files call of each other. Nobody outside src/core includes this.
  *
- *   core.c     birth, the main step (engine_push), actions, timers, start, drain and stop, numbers
+ *   core.c     birth, the main step (engine_push), timers, numbers
+ *   mode.c     start, drain and stop
+ *   action.c   what the driver is to do: actions, events, log lines
  *   request.c  requests: submit, results, answers, waiting for room
  *   batch.c    gathering operations, lanes, receipts and resending
  *   claim.c    queues: what to claim, born leased, prefetch, ready tasks
@@ -262,18 +264,26 @@ struct core {
 };
 
 /* core.c */
-void engine_push(core *c); /* after every input: send what can be sent, start what can start */
+bool engine_prepare(core *c); /* what needs all queues and handlers to be known; false: no memory */
+void engine_push(core *c);    /* after every input: send what can be sent, start what can start */
 void engine_timer(core *c, core_timer *t, int64_t at_us);
 void engine_timer_off(core *c, core_timer *t);
-void engine_act(core *c, core_act *act, int kind);
-void engine_tell(core *c, pawl_event_kind kind, const pawl_body *body, int attempt, int64_t fence, int64_t value,
-                 const char *text);
-void engine_log(core *c, pawl_level level, const char *fmt, ...) PAWL_PRINTF(3, 4);
-void engine_call(core *c, core_call *call); /* sends it */
 int64_t engine_backoff(core *c, int tries); /* 50 ms x 2^tries up to 5 s, with jitter */
 void engine_store_ok(core *c, const core_call *call);
 void engine_store_bad(core *c, const core_call *call);
 bool engine_may_run(const core *c); /* started, and the lease is good */
+
+/* mode.c */
+void mode_timer(core *c);
+void mode_check(core *c); /* is it drained, has it stopped? */
+
+/* action.c */
+void engine_act(core *c, core_act *act, int kind);
+void engine_call(core *c, core_call *call); /* sends it */
+void engine_tell(core *c, pawl_event_kind kind, const pawl_body *body, int attempt, int64_t fence, int64_t value,
+                 const char *text);
+void engine_log(core *c, pawl_level level, const char *fmt, ...) PAWL_PRINTF(3, 4);
+void action_free_events(core *c);
 
 /* Counts an event, and tells of it if anybody wants to know. */
 static inline void engine_event(core *c, pawl_event_kind kind, const pawl_body *body, int attempt, int64_t fence, int64_t value,

@@ -454,11 +454,11 @@ static void orphans_are_left_out(world *w)
     pawl_dump one = {.part = PAWL_PART_TASKS, .tasks = &again, .count = 1};
     pawl_load call = {.page = &one, .results = &result};
     again.body.id = new_id(w);
-    again.parents = &nobody;
+    one.tasks[0].parents = &nobody;
     assert_int_equal(store_load(w->a, &call, w->arena, &w->err), PAWL_OK);
     assert_int_equal(result, PAWL_LOADED_ORPHAN);
     assert_false(exists(w, again.body.id));
-    again.parents = r->parents;
+    one.tasks[0].parents = r->parents;
     assert_int_equal(store_load(w->a, &call, w->arena, &w->err), PAWL_OK);
     assert_int_equal(result, PAWL_LOADED_NEW);
     settle_all(w);
