@@ -99,6 +99,12 @@ typedef struct pawl_findings pawl_findings;
 PAWL_API void pawl_find(pawl_findings *f, const char *check, pawl_verdict verdict, const char *fmt, ...) PAWL_PRINTF(4, 5);
 PAWL_API void pawl_advise(pawl_findings *f, const char *fmt, ...) PAWL_PRINTF(2, 3); /* what to do about the last finding */
 
+/* Types that nobody knows. `nodes` has nodes and node_types; of a queue that no living node serves every type counts as known, for then the
+ * queue is the news. Of `most` due tasks and more only so many were counted. */
+struct pawl_query;
+PAWL_API bool pawl_type_known(const struct pawl_query *nodes, const char *queue, const char *type);
+PAWL_API void pawl_find_unknown_type(pawl_findings *f, const char *queue, const char *type, int64_t due, int64_t most);
+
 /* The clock a store on this machine uses. A store with a clock of its own (a database server) ignores it. */
 typedef struct pawl_clock {
     int64_t (*wall_us)(void *ctx); /* microseconds since 1970; may jump */

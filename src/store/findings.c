@@ -1,7 +1,9 @@
 /* What an examination found: a list in an arena, so that it is handed out and freed as one. */
 #include "store/store.h"
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #define TEXT_MAX 600
 
@@ -45,6 +47,38 @@ void pawl_advise(pawl_findings *f, const char *fmt, ...)
     va_start(args, fmt);
     f->list[f->count - 1].advice = keep(f, fmt, args);
     va_end(args);
+}
+
+static bool in_csv(const char *csv, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = csv; at && *at;) {
+        size_t len = strcspn(at, ",");
+        if (len == n && memcmp(at, name, n) == 0) return true;
+        at += len + (at[len] == ',');
+    }
+    return false;
+}
+
+bool pawl_type_known(const pawl_query *nodes, const char *queue, const char *type)
+{
+    bool served = false;
+    for (size_t i = 0; i < nodes->nodes->count; i++) {
+        const pawl_node_info *n = &nodes->nodes->nodes[i];
+        if (!n->alive || !in_csv(n->queues, queue)) continue;
+        served = true;
+        if (in_csv(nodes->node_types[i], type) || in_csv(nodes->node_types[i], "*")) return true;
+    }
+    return !served;
+}
+
+void pawl_find_unknown_type(pawl_findings *f, const char *queue, const char *type, int64_t due, int64_t most)
+{
+    pawl_find(f, "unknown_types", PAWL_VERDICT_ACT,
+              "%" PRId64
+              "%s due task%s of type \"%s\" in queue \"%s\" wait%s: no living node that serves the queue knows the type.",
+              due, due >= most ? " or more" : "", due == 1 ? "" : "s", type, queue, due == 1 ? "s" : "");
+    pawl_advise(f, "Start a node with a handler for it, or cancel: pawl tasks cancel --type '%s'", type);
 }
 
 pawl_checkup findings_checkup(const pawl_findings *f)

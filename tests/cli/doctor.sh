@@ -66,6 +66,10 @@ pawl enqueue --type greet --priority 5 >/dev/null
 exits "a type that nobody knows" 1 pawl doctor --json
 is "is found once" "$(verdict unknown_types)" "['act']"
 like "and named" "$(texts unknown_types)" '2 due tasks of type "greet" in queue "default" wait'
+pawl limits turns default >/dev/null
+exits "the same where tenants take turns" 1 pawl doctor --json
+like "is named, too" "$(texts unknown_types)" '2 due tasks of type "greet" in queue "default" wait'
+pawl limits turns default --off >/dev/null
 pawl tasks cancel --type greet >/dev/null
 sql "UPDATE pawl_leased SET leased_us = leased_us - 7200000000, started_us = started_us - 7200000000"
 exits "a long run" 0 pawl doctor --json

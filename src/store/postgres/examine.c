@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define DUE_MAX 100000 /* of all types so many due tasks are looked at */
 #define DEAD_WARN 200000
 #define DEAD_ACT 2000000
 #define OLD_WARN_S 300
@@ -260,29 +261,6 @@ static void examine_skew(examining *e)
     PQclear(r);
 }
 
-static bool in_csv(const char *csv, const char *name)
-{
-    size_t n = strlen(name);
-    for (const char *at = csv; at && *at;) {
-        size_t len = strcspn(at, ",");
-        if (len == n && memcmp(at, name, n) == 0) return true;
-        at += len + (at[len] == ',');
-    }
-    return false;
-}
-
-static bool known_type(const pawl_query *nodes, const char *queue, const char *type)
-{
-    bool served = false;
-    for (size_t i = 0; i < nodes->nodes->count; i++) {
-        const pawl_node_info *n = &nodes->nodes->nodes[i];
-        if (!n->alive || !in_csv(n->queues, queue)) continue;
-        served = true;
-        if (in_csv(nodes->node_types[i], type) || in_csv(nodes->node_types[i], "*")) return true;
-    }
-    return !served; /* then the queue is the news */
-}
-
 static void examine_types(examining *e, pg_store *s, pawl_arena *arena)
 {
     reading reader = {.s = s, .c = e->c, .arena = arena};
@@ -292,14 +270,9 @@ static void examine_types(examining *e, pg_store *s, pawl_arena *arena)
     int found = 0;
     for (int i = 0; r && i < PQntuples(r); i++) {
         const char *queue = pg_get_text(r, i, 0), *type = pg_get_text(r, i, 1);
-        int64_t due = pg_get_int(r, i, 2);
-        if (known_type(&nodes, queue, type)) continue;
+        if (pawl_type_known(&nodes, queue, type)) continue;
         found++;
-        pawl_find(e->f, "unknown_types", PAWL_VERDICT_ACT,
-                  "%" PRId64
-                  "%s due task%s of type \"%s\" in queue \"%s\" wait%s: no living node that serves the queue knows the type.",
-                  due, due >= 100000 ? " or more" : "", due == 1 ? "" : "s", type, queue, due == 1 ? "s" : "");
-        pawl_advise(e->f, "Start a node with a handler for it, or cancel: pawl tasks cancel --type '%s'", type);
+        pawl_find_unknown_type(e->f, queue, type, pg_get_int(r, i, 2), DUE_MAX);
     }
     if (r && !found) pawl_find(e->f, "unknown_types", PAWL_VERDICT_OK, "No due task is of a type that nobody knows.");
     PQclear(r);

@@ -232,29 +232,6 @@ static void examine_readers(const sqlite_store *s, const wal *w, pawl_findings *
 
 /* ---- types that nobody knows ------------------------------------------------------------------------------------------------------------ */
 
-static bool in_csv(const char *csv, const char *name)
-{
-    size_t n = strlen(name);
-    for (const char *at = csv; at && *at;) {
-        size_t len = strcspn(at, ",");
-        if (len == n && memcmp(at, name, n) == 0) return true;
-        at += len + (at[len] == ',');
-    }
-    return false;
-}
-
-static bool known_type(const pawl_query *nodes, const char *queue, const char *type)
-{
-    bool served = false;
-    for (size_t i = 0; i < nodes->nodes->count; i++) {
-        const pawl_node_info *n = &nodes->nodes->nodes[i];
-        if (!n->alive || !in_csv(n->queues, queue)) continue;
-        served = true;
-        if (in_csv(nodes->node_types[i], type) || in_csv(nodes->node_types[i], "*")) return true;
-    }
-    return !served; /* then the queue is the news */
-}
-
 static int64_t due_in(reading *r, const lane_key *lane)
 {
     query q = query_on(r->c, SQL_lane_count);
@@ -269,40 +246,49 @@ static int64_t due_in(reading *r, const lane_key *lane)
     return due;
 }
 
-typedef struct unknown_type {
-    int64_t type_id, due;
-} unknown_type;
+typedef struct type_list {
+    int64_t type_id[TYPES_MAX], due[TYPES_MAX];
+    int count;
+} type_list;
 
 /* A type has a lane for each priority. */
-static void count_unknown(unknown_type list[TYPES_MAX], int *count, int64_t type_id, int64_t due)
+static void count_type(type_list *list, int64_t type_id, int64_t due)
 {
     int i = 0;
-    while (i < *count && list[i].type_id != type_id) i++;
-    if (i == TYPES_MAX) return;
-    if (i == *count) list[(*count)++] = (unknown_type){.type_id = type_id};
-    list[i].due += due;
+    while (i < list->count && list->type_id[i] != type_id) i++;
+    if (i == TYPES_MAX || due == 0) return;
+    if (i == list->count) list->type_id[list->count++] = type_id;
+    list->due[i] += due;
+}
+
+/* Those of tenants that take turns have an index of their own. */
+static void count_shared(reading *r, const pawl_query *nodes, int64_t queue_id, const char *queue, type_list *list)
+{
+    query q = query_on(r->c, SQL_shared_types);
+    put_int(&q, queue_id);
+    put_int(&q, r->now_us);
+    put_int(&q, DUE_MAX);
+    while (query_row(&q)) {
+        int64_t type_id = get_int(&q);
+        const char *type = name_text(r->c, type_id);
+        if (type && !pawl_type_known(nodes, queue, type)) count_type(list, type_id, get_int(&q));
+    }
+    query_end(&q);
 }
 
 static int types_of_queue(reading *r, const pawl_query *nodes, int64_t queue_id, const char *queue, pawl_findings *f)
 {
-    unknown_type list[TYPES_MAX];
-    int count = 0;
+    type_list list = {0};
     for (lane_key lane = LANE_FIRST(queue_id); lane_next(r->c, &lane);) {
         const char *type = name_text(r->c, lane.type_id);
-        int64_t due = type && !known_type(nodes, queue, type) ? due_in(r, &lane) : 0;
-        if (due) count_unknown(list, &count, lane.type_id, due);
+        if (type && !pawl_type_known(nodes, queue, type)) count_type(&list, lane.type_id, due_in(r, &lane));
     }
-    for (int i = 0; i < count; i++) {
-        const char *type = name_text(r->c, list[i].type_id);
-        if (!type) continue;
-        pawl_find(f, "unknown_types", PAWL_VERDICT_ACT,
-                  "%" PRId64 "%s due task%s of type \"%s\" in queue \"%s\" wait%s: no living node that "
-                  "serves the queue knows the type.",
-                  list[i].due, list[i].due >= DUE_MAX ? " or more" : "", list[i].due == 1 ? "" : "s", type, queue,
-                  list[i].due == 1 ? "s" : "");
-        pawl_advise(f, "Start a node with a handler for it, or cancel: pawl tasks cancel --type '%s'", type);
+    count_shared(r, nodes, queue_id, queue, &list);
+    for (int i = 0; i < list.count; i++) {
+        const char *type = name_text(r->c, list.type_id[i]);
+        if (type) pawl_find_unknown_type(f, queue, type, list.due[i], DUE_MAX);
     }
-    return count;
+    return list.count;
 }
 
 static void examine_types(reading *r, pawl_findings *f)

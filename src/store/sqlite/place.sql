@@ -151,3 +151,9 @@ SELECT p.task_id FROM pawl_place p LEFT JOIN pawl_leased l ON l.id = p.task_id W
 
 -- name: live_blocked
 SELECT blocked FROM pawl_live WHERE id = ?;
+
+-- name: shared_types
+SELECT type_id, count(*) FROM (
+    SELECT type_id FROM pawl_live INDEXED BY pawl_shared_due
+    WHERE state = 2 AND blocked = 0 AND tenant_id IS NOT NULL AND queue_id = ? AND run_at_us <= ? LIMIT ?)
+GROUP BY type_id;

@@ -15,7 +15,7 @@
     X(bound_any) X(bound_get) X(bound_keys) X(bound_ever) X(bound_put) X(spot_get) X(spot_by_id) X(spot_add) X(spot_drop) X(spot_walk) \
     X(spots_of_name) X(place_count) X(place_gap) X(place_put) X(place_of_task) X(place_has) X(place_drop) X(place_pending) \
     X(live_block) X(blocked_first) X(blocked_lane) X(blocked_tenant) X(blocked_of_lane) X(leases_bounded) X(body_rate_key) \
-    X(body_tenant) X(turn_get) X(turn_put) X(turn_tag) X(shared_priority) X(shared_tenant) X(shared_lane) X(shared_due) \
+    X(body_tenant) X(turn_get) X(turn_put) X(turn_tag) X(shared_priority) X(shared_tenant) X(shared_lane) X(shared_due) X(shared_types) \
     X(shared_future) X(shared_count) X(places_list) X(blocked_count) X(place_oldest) X(live_blocked) \
     /* schedule.sql */ \
     X(schedule_get) X(schedule_of) X(schedule_add) X(schedule_replace) X(schedule_body_put) X(schedule_step) X(schedule_count) \
