@@ -145,7 +145,8 @@ static void world_init(world *w, const store_maker *subject)
     w->clock = (virtual_clock){.now_us = START_US, .boot_us = 1000 * PAWL_SECOND};
     w->arena = arena_new(alloc_default(), (size_t)256 << 20);
     w->scratch = arena_new(alloc_default(), 0);
-    w->next_id = (START_US / 1000 - PAWL_EPOCH_MS) << 22 | 5 << 12;
+    /* Below all that stores draw, whatever the clock does: how many a store has drawn for what it then refused is its own affair. */
+    w->next_id = ((START_US - 365 * PAWL_DAY) / 1000 - PAWL_EPOCH_MS) << 22 | 5 << 12;
     for (int side = 0; side < SIDES; side++) {
         buf_init(&w->text[side], alloc_default(), (size_t)16 << 20);
         w->makers[side]->fresh(w->urls[side], sizeof w->urls[side], w->dirs[side], sizeof w->dirs[side]);
