@@ -357,7 +357,7 @@ typedef struct pawl_batch {
  * gone. So whichever comes second sees the other, and no child waits for ever.
  *
  * What of a parent its children may ask for (PAWL_QUERY_RELATIVES: state, result, result_type, result_ref, error) is kept as long as one
- * of the children is stored, even when the parent itself is swept. A batch goes when it has ended and is as old as a task of its
+ * of the children is stored, even when the parent itself is swept; it takes no others then (NOT_FOUND). A batch goes when it has ended and is as old as a task of its
  * state may be. */
 #define PAWL_SETTLE_AT_ONCE 500
 

@@ -86,6 +86,13 @@ static pawl_state state_of(mem *m, pawl_id id)
     return k->ended ? (pawl_state)k->ended : PAWL_PENDING;
 }
 
+/* Of what retention has removed something may be kept for the children it had; it takes no others. */
+static bool gone(mem *m, pawl_id id)
+{
+    const mem_kin *k = mem_kin_find(m, id);
+    return k && !k->task && !k->batch;
+}
+
 static bool stored(const pawl_op *op)
 {
     if (op->kind == PAWL_OP_BATCH) return op->result == PAWL_OP_DONE;
@@ -114,7 +121,7 @@ static void judge_parent(mem *m, const pawl_family *f, const pawl_kin *parent, c
     pawl_state state = id < 0 ? PAWL_PENDING : state_of(m, id);
     if (CANARY(END_UNNOTICED) && state) state = PAWL_PENDING;
     k->id = id;
-    if (state == PAWL_STATE_NONE) k->result = PAWL_OP_NOT_FOUND;
+    if (state == PAWL_STATE_NONE || gone(m, id)) k->result = PAWL_OP_NOT_FOUND;
     else if (!pawl_state_terminal(state)) k->waits = true;
     else if (state != PAWL_SUCCEEDED && f->if_failed != PAWL_IF_FAILED_RUN) k->waits = true;
 }

@@ -403,9 +403,26 @@ static void results_are_kept(world *w)
     assert_memory_equal(r.relatives[0].result.data, "[1]", 3);
     assert_string_equal(r.relatives[0].result_ref, "Invoice:42");
     assert_true(r.relatives[1].waits);
-    assert_int_equal(apply(w, w->a, 0, op_child(w, 1, parents, PAWL_IF_FAILED_CANCEL)), PAWL_OP_DONE); /* what is kept is there */
+    assert_int_equal(apply(w, w->a, 0, op_child(w, 1, parents, PAWL_IF_FAILED_CANCEL)),
+                     PAWL_OP_NOT_FOUND); /* for its own alone */
     end(w, parents[1], PAWL_SUCCEEDED);
     assert_state(w, op->out_id, PAWL_PENDING);
+}
+
+/* Its retry is remembered with it; without it, who is held by its end would wait for ever. */
+static void who_was_swept_takes_no_children(world *w)
+{
+    pawl_id parents[2] = {insert(w, w->a, 0, (spec){0}), insert(w, w->a, 0, (spec){0})};
+    apply(w, w->a, 0, op_child(w, 2, parents, PAWL_IF_FAILED_RUN));
+    apply(w, w->a, 0, op_cancel(w, parents[0], "ann"));
+    apply(w, w->a, 0, op_retry(w, parents[0], "ann"));
+    advance(w, 10 * S);
+    pawl_sweep how = keep_all();
+    how.keep_cancelled_us = S;
+    sweep(w, how);
+    assert_false(exists(w, parents[0]));
+    static const pawl_if_failed policies[] = {PAWL_IF_FAILED_CANCEL, PAWL_IF_FAILED_RUN, PAWL_IF_FAILED_HOLD};
+    for (int i = 0; i < 3; i++) assert_int_equal(apply(w, w->a, 0, op_child(w, 1, parents, policies[i])), PAWL_OP_NOT_FOUND);
 }
 
 static void trail_of_a_child(world *w)
@@ -762,6 +779,7 @@ CASES(family_cases){
     {"parent: a child is cancelled while it waits", cancelled_while_it_waits},
     {"parent: whatever ends it is told", every_end_counts},
     {"parent: results are kept for the children", results_are_kept},
+    {"parent: one that was swept takes no children", who_was_swept_takes_no_children},
     {"parent: the trail of a child", trail_of_a_child},
     {"parent: keys of children", keyed_children},
     {"parent: of the same commit", of_one_commit},

@@ -5,8 +5,9 @@
 #include "store/mysql/family.h"
 #include "base/alloc.h"
 
-typedef struct known { /* of this transaction: it was stored, has ended, or only what is kept of it is left */
-    map_node node;     /* by id */
+typedef struct
+    known {        /* of this transaction: it was stored, has ended, or (when families settle) only what is kept of it is left */
+    map_node node; /* by id */
     pawl_state state;
 } known;
 
@@ -105,7 +106,6 @@ void my_families_ask(work *w)
     }
     ask_list(w, w->borrowed ? SQL_live_look : SQL_live_share, &w->parents);
     ask_list(w, w->borrowed ? SQL_leased_look : SQL_leased_share, &w->parents);
-    ask_list(w, SQL_kept_look, &w->parents);
     ask_list(w, SQL_members_look, &w->spawners);
     ask_names(w);
     /* Only who joins a batch inside a transaction of the program's own holds it until that is over. */

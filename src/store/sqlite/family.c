@@ -53,20 +53,27 @@ static pawl_state find_state(tx *t, pawl_id id)
     pawl_state ended = task_ended(t->c, id, NULL);
     if (ended) return CANARY(END_UNNOTICED) ? PAWL_PENDING : ended;
     if (batch_get(t, id, &batch)) return batch.ended ? batch.info.state : PAWL_PENDING;
-    query q = query_on(t->c, SQL_kept_state);
-    put_int(&q, id);
-    if (query_row(&q)) ended = (pawl_state)get_int(&q);
-    query_end(&q);
-    return ended;
+    return PAWL_STATE_NONE;
 }
 
 /* Many children of one parent come one after another: the last answer is kept, until something ends. */
-pawl_state kin_state(tx *t, pawl_id id)
+static pawl_state stored_state(tx *t, pawl_id id)
 {
     if (t->kin_id == id) return t->kin_state;
     t->kin_state = find_state(t, id);
     t->kin_id = t->kin_state ? id : 0;
     return t->kin_state;
+}
+
+pawl_state kin_state(tx *t, pawl_id id)
+{
+    pawl_state state = stored_state(t, id);
+    if (state) return state;
+    query q = query_on(t->c, SQL_kept_state);
+    put_int(&q, id);
+    if (query_row(&q)) state = (pawl_state)get_int(&q);
+    query_end(&q);
+    return state;
 }
 
 static bool stored(const pawl_op *op)
@@ -94,7 +101,7 @@ static void judge_parent(tx *t, const pawl_family *f, const pawl_kin *parent, ki
 {
     pawl_id id = who(t, parent, &k->result);
     if (k->result != PAWL_OP_DONE) return;
-    pawl_state state = id < 0 ? PAWL_PENDING : kin_state(t, id); /* below 0: a spawn that comes before it */
+    pawl_state state = id < 0 ? PAWL_PENDING : stored_state(t, id); /* below 0: a spawn that comes before it */
     k->id = id;
     if (state == PAWL_STATE_NONE) k->result = PAWL_OP_NOT_FOUND;
     else if (!pawl_state_terminal(state)) k->unmet++;
@@ -133,7 +140,7 @@ static void put_edge(tx *t, pawl_id parent, pawl_id child, int state)
 /* How often it waits for this one: 0 also if two of its parents were stored as one. */
 static int put_parent(tx *t, const pawl_family *f, pawl_id parent, pawl_id child)
 {
-    pawl_state state = kin_state(t, parent);
+    pawl_state state = stored_state(t, parent);
     bool ended = pawl_state_terminal(state), badly = ended && state != PAWL_SUCCEEDED && f->if_failed != PAWL_IF_FAILED_RUN;
     put_edge(t, parent, child, ended && !badly ? EDGE_TOLD : EDGE_UNTOLD);
     bool twice = !t->c->rc && sqlite3_changes(t->c->db) == 0;
