@@ -13,7 +13,7 @@ third=$(pawl enqueue --type mail --rate-key bob)
 exits "work" 0 pawl work --once -- true
 is "one has run, one waits, one is beyond the horizon" "$(limits --key bob)" "[('mail', 'bob', 1, 1, 0, 1)]"
 is "run" "$(task "$first" 'd["state"]')" succeeded
-is "the slot is its time" "$(task "$second" 'd["display"]')" scheduled
+is "it is throttled" "$(task "$second" 'd["display"]')" throttled
 is "refused" "$(task "$third" '(d["state"], d["reason"])')" "('failed', 'rate_limited')"
 is "waiting" "$(limits --waiting)" "[('mail', 'bob', 1, 1, 0, 1)]"
 exits "why" 0 pawl tasks why "$second" --json
