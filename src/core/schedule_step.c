@@ -8,7 +8,7 @@
  * Whether a task of it runs, and so whether an occurrence really fires, is the store's to say: it alone knows in the same commit.
  *
  * RATE LIMITS. What was refused for want of a slot was no run: its task is cancelled. Until that slot (held) others would fare no better, so
- * what falls due before it is skipped, and the next one is the first that may start.
+ * what falls due before it is skipped, and the next one is the first that may start; or, for limits are changed, the first in a minute.
  *
  * MAX_RUNS. With its last run it has no next occurrence but stays enabled and is watched: if that run ends without having started it is
  * given back, and the schedule goes on; otherwise it has ended.
@@ -21,6 +21,7 @@
 #include <string.h>
 
 #define WALK_MAX 10000 /* missed occurrences that are counted one by one */
+#define HELD_MOST_US PAWL_MINUTE
 
 /* ---- what was missed --------------------------------------------------------------------------------------------------------- */
 
@@ -147,10 +148,11 @@ static void ended(schedule_steps *s, const char *reason)
     s->step.next_us = s->step.occurrence_us = s->step.look_us = 0;
 }
 
-/* The first that is not held, if there is one before its end. */
-static bool next_free(const schedule_rule *r, int64_t after_us, int64_t *at_us)
+/* The first that is not held, if there is one before its end; or the first in a while. */
+static bool next_free(const schedule_rule *r, int64_t after_us, int64_t now_us, int64_t *at_us)
 {
-    return (r->held_us > after_us && schedule_next(r, r->held_us - 1, at_us)) || schedule_next(r, after_us, at_us);
+    int64_t from_us = r->held_us < now_us + HELD_MOST_US ? r->held_us : now_us + HELD_MOST_US;
+    return (from_us > after_us && schedule_next(r, from_us - 1, at_us)) || schedule_next(r, after_us, at_us);
 }
 
 /* Off, or how it goes on. */
@@ -177,7 +179,7 @@ static void plan_next(const schedule_rule *r, const pawl_schedule_row *row, int6
         return;
     }
     if (!due && row->next_us) return; /* not its turn: as it was */
-    if (!next_free(r, due ? step->last_us : not_before(row->last_us, now_us), &step->occurrence_us)) {
+    if (!next_free(r, due ? step->last_us : not_before(row->last_us, now_us), now_us, &step->occurrence_us)) {
         step->next_us = step->occurrence_us = 0;
         if (!busy && !r->once) ended(s, "there is no further occurrence");
         step->watch = true;
