@@ -489,10 +489,12 @@ PAWL_API const char *pawl_run_content_type(const pawl_run *run);
 PAWL_API const char *pawl_run_headers(const pawl_run *run);     /* as dispatched; NULL: none */
 PAWL_API const char *pawl_run_traceparent(const pawl_run *run); /* NULL: none */
 PAWL_API pawl_bytes pawl_run_payload(const pawl_run *run);      /* followed by a NUL that is not counted */
+PAWL_API pawl_bytes pawl_run_rate_key(const pawl_run *run);     /* as dispatched, or told by its handler; empty: none */
 PAWL_API int pawl_run_attempt(const pawl_run *run);             /* the first is 1 */
 PAWL_API int pawl_run_max_attempts(const pawl_run *run);
 PAWL_API int64_t pawl_run_fence(const pawl_run *run);       /* grows with every lease of the task */
 PAWL_API int64_t pawl_run_deadline_us(const pawl_run *run); /* 0: no timeout */
+PAWL_API int64_t pawl_run_slot_us(const pawl_run *run);     /* in on_failed, if it was refused (rate_limited): the next slot */
 PAWL_API pawl *pawl_run_engine(const pawl_run *run);
 
 typedef enum pawl_stop_reason {
@@ -972,11 +974,12 @@ PAWL_API pawl_status pawl_get_limits(pawl *p, const pawl_limit_filter *filter, p
 PAWL_API void pawl_limits_free(pawl_limits *limits);
 
 /* Changes the limit of a type (key: none), or gives one key of it a limit of its own; permits 0 takes it away. In force for all nodes
- * with the next start; tasks that wait for slots of the old one ask anew. */
+ * with the next start; tasks that wait for slots of the old one ask anew. What is paused stays so. */
 PAWL_API pawl_status pawl_set_limit(pawl *p, const char *type, pawl_bytes key, const pawl_rate *rate, const char *by,
                                     pawl_error *err);
 
-/* Nothing of the key (key: none, of the type's keys without a limit of their own) starts until it is resumed. */
+/* Nothing of the key (key: none, of the type's keys without a limit of their own) starts until it is resumed. Its limit, if it has one,
+ * stays. */
 PAWL_API pawl_status pawl_pause_limit(pawl *p, const char *type, pawl_bytes key, const char *by, pawl_error *err);
 PAWL_API pawl_status pawl_resume_limit(pawl *p, const char *type, pawl_bytes key, const char *by, pawl_error *err);
 
@@ -1364,10 +1367,11 @@ typedef struct pawl_event {
     pawl_id id; /* 0: not about a task */
     int attempt;
     int64_t fence;
-    int64_t value;            /* retrying, snoozed: delay_us; progress: percent */
+    /* retrying, snoozed: delay_us; progress: percent; deferred: the slot; rate_open: how many so far */
+    int64_t value;
     uint64_t lost;            /* events this subscriber lost just before this one, because it was slow */
     char type[64], queue[64]; /* cut if longer */
-    char text[128];           /* error or progress text, cut if longer */
+    char text[128]; /* error or progress text, cut if longer; deferred: "key=KEY count=N", N tasks since the event before */
 } pawl_event;
 
 typedef struct pawl_subscription pawl_subscription;
@@ -1445,7 +1449,8 @@ typedef struct pawl_health {
     int64_t loop_lag_us;      /* how late the engine's thread is; large = stuck */
     int64_t lease_left_us;    /* 0: holds no lease */
     int64_t running, ready, unanswered, stuck, long_running, outcomes_waiting;
-    int64_t commits;                  /* transactions that changed the store, since the handle was opened */
+    int64_t parked, deferrals, rejected, opened; /* rate limits: as in pawl_limits, of this process */
+    int64_t commits;                             /* transactions that changed the store, since the handle was opened */
     int64_t events[PAWL_EVENT_COUNT]; /* how often each happened at this node since then, whether anybody subscribed or not */
     char text[256];                   /* what a person should know; empty when healthy */
 } pawl_health;

@@ -274,8 +274,11 @@ typedef struct pawl_op {
             pawl_bytes key; /* none: the type's own */
             pawl_rate rate; /* permits 0: no limit any more. Never one that cannot be kept */
             bool paused;    /* nothing of the key starts until it is put again without */
-            bool initial;   /* a node that starts tells its own: EXISTING if it is the one in force */
-            int move; /* and lets up to so many tasks with slots of the old limit ask anew at once; `more`: there are others */
+            bool keep_rate,
+                keep_paused; /* the one or the other stays as it is stored, whatever is said here; without a limit: as said */
+            bool
+                initial; /* a node that starts tells its own, which pauses and resumes nothing: EXISTING if it is the one in force */
+            int move;    /* and lets up to so many tasks with slots of the old limit ask anew at once; `more`: there are others */
             bool more;
         } limit;
         struct {

@@ -10,17 +10,18 @@
 const char help_limits_list[] =
     "A limit lets so many tasks of a type start per period, for each rate key. Shown are the types\n"
     "that have one, and the keys that used it within the last hour or have one of their own. LEFT is\n"
-    "how many could start now, WAITING how many tasks have a slot ahead, PARKED how many of those that nodes\n"
-    "hold wait for slots that are near, RUNNING how many others they hold. Below them stand the limits\n"
-    "of how many run at a time: RUNNING now, BLOCKED for want of a place, and HOLDER, the task that has\n"
-    "had a place the longest.\n"
+    "how many could start now, WAITING how many tasks in the store have a slot ahead, PARKED how many\n"
+    "that nodes hold wait for slots that are near, RUNNING how many others they hold, NEXT SLOT when\n"
+    "one more that asks may start. Below them stand the limits of how many run at a time: RUNNING now,\n"
+    "BLOCKED for want of a place, and HOLDER, the task that has had a place the longest.\n"
     "\n"
     "Examples\n"
     "  pawl limits list\n"
     "  pawl limits list --type email.send --waiting\n";
 const char help_limits_set[] = "RATE is PERMITS/PERIOD: 15/1m, 10/s, 1/500ms. It is in force for all nodes with the next start;\n"
                                "tasks that wait for slots of the old limit ask anew. With --key it is the limit of that key\n"
-                               "alone. A program that starts with another limit for the type replaces it.\n"
+                               "alone. What is paused stays so. A program that starts with another limit for the type replaces\n"
+                               "it.\n"
                                "\n"
                                "Examples\n"
                                "  pawl limits set email.send 15/1m\n"
@@ -125,7 +126,7 @@ static bool limits_table(const cli *c, const pawl_limits *limits)
         table_cell(&t, l->own ? PLAIN : DIM, "%s%s", l->node ? "by " : rate, l->node ? l->node : "");
         if (l->key.len) table_cell(&t, l->left ? PLAIN : YELLOW, "%d", l->left);
         else table_cell(&t, DIM, "-");
-        table_cell(&t, l->waiting ? CYAN : DIM, "%s", waiting);
+        table_cell(&t, l->waiting ? CYAN : DIM, "%s", l->key.len ? waiting : "");
         table_cell(&t, l->parked ? CYAN : DIM, "%s", l->key.len ? parked : "");
         table_cell(&t, l->running ? PLAIN : DIM, "%s", l->key.len ? running : "");
         next_cell(&t, l, limits->now_us);
@@ -202,12 +203,21 @@ static int from_server(cli *c)
     return code;
 }
 
+/* An empty variable of a script must not limit every key. */
+static bool key_missing(const cli *c, int *code)
+{
+    if (!key_text || *key_text) return false;
+    *code = cli_usage(c, "--key is empty: name a rate key, or leave --key out for all of them");
+    return true;
+}
+
 int cmd_limits_list(cli *c)
 {
     pawl_error err;
     pawl_limits *limits = NULL;
     pawl_places *places = NULL;
     int code = 0;
+    if (key_missing(c, &code)) return code;
     if (c->server) return from_server(c);
     pawl *p = cli_open_reading(c, &code);
     if (!p) return code;
@@ -284,6 +294,7 @@ static int change(cli *c, const pawl_rate *rate, const char *what)
 {
     pawl_error err;
     int code = 0;
+    if (key_missing(c, &code)) return code;
     if (c->server) return ask_change(c, rate->permits ? "PUT" : "DELETE", "", rate->permits ? rate : NULL, what);
     pawl *p = cli_open_writing(c, &code);
     if (!p) return code;
@@ -306,6 +317,7 @@ int cmd_limits_pause(cli *c)
 {
     pawl_error err;
     int code = 0;
+    if (key_missing(c, &code)) return code;
     if (c->server) return ask_change(c, "POST", "/pause", NULL, "paused");
     pawl *p = cli_open_writing(c, &code);
     return p ? done(c, p, pawl_pause_limit(p, c->args[0], key_bytes(), by(), &err), &err, "paused") : code;
@@ -315,6 +327,7 @@ int cmd_limits_resume(cli *c)
 {
     pawl_error err;
     int code = 0;
+    if (key_missing(c, &code)) return code;
     if (c->server) return ask_change(c, "POST", "/resume", NULL, "resumed");
     pawl *p = cli_open_writing(c, &code);
     return p ? done(c, p, pawl_resume_limit(p, c->args[0], key_bytes(), by(), &err), &err, "resumed") : code;

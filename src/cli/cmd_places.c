@@ -149,6 +149,7 @@ int cmd_limits_concurrency(cli *c)
     long most = strtol(c->args[1], &end, 10);
     if (end == c->args[1] || *end || most < 0 || most > 65536)
         return cli_usage(c, "\"%s\" is no number of tasks: use 1 to 65536, or 0 for no limit", c->args[1]);
+    if (key_text && !*key_text) return cli_usage(c, "--key is empty: name a rate key, or use --per-key for each of them");
     if (of_queue && (per_key || key_text || ordered))
         return cli_usage(c, "--queue has no keys: leave --per-key, --key and --ordered out");
     if (ordered && (most != 1 || !(per_key || key_text)))

@@ -14,7 +14,7 @@
 
 const char help_list[] =
     "States are those stored (waiting, pending, leased, succeeded, failed, cancelled) and those people see (scheduled, retrying, "
-    "running, stale, ...).\n"
+    "throttled, blocked, running, stale).\n"
     "\n"
     "Examples\n"
     "  pawl tasks list --state failed --since 2h\n"

@@ -10,9 +10,9 @@
         OPTION(OPT_NAME, "tenant", &(f).tenant, "NAME", "only tasks of this tenant"), \
         OPTION(OPT_NAME, "key", &(f).key, "KEY", "only tasks with this key")
 
-#define FILTER_OPTIONS(f)                                                                                                \
-    OPTION(OPT_NAME, "state", &(f).state, "STATE", "only tasks in this state: pending, scheduled, running, failed, ...", \
-           .choices = "waiting|pending|scheduled|retrying|leased|running|stale|succeeded|failed|cancelled"),             \
+#define FILTER_OPTIONS(f)                                                                                                      \
+    OPTION(OPT_NAME, "state", &(f).state, "STATE", "only tasks in this state: pending, scheduled, running, failed, ...",       \
+           .choices = "waiting|pending|scheduled|retrying|throttled|blocked|leased|running|stale|succeeded|failed|cancelled"), \
         FILTER_NAMES(f)
 
 bool filter_given(const pawl_filter *filter);

@@ -305,6 +305,10 @@ static int start(cli *c, int argc, char **argv)
     }
     if (second && second[0] == '-') second = NULL;
     c->command = command_of(first, second, &words);
+    if (!c->command && !second) { /* "pawl limits --json": a group alone lists what it has */
+        c->command = command_of(first, "list", &words);
+        words = 1;
+    }
     if (!c->command) return unknown_command(c, first, second);
     return run_command(c, argc, argv, at + words);
 }

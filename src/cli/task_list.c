@@ -10,6 +10,8 @@ static void when_text(const pawl_info *task, int64_t now_us, char out[WHEN_TEXT]
     } else if (task->state == PAWL_LEASED && task->started_us) {
         when_age(now_us > task->started_us ? now_us - task->started_us : 0, age);
         snprintf(out, WHEN_TEXT, "for %.20s", age);
+    } else if (task->run_at_us - now_us > 50 * 365 * PAWL_DAY) { /* its rate key is paused */
+        snprintf(out, WHEN_TEXT, "when resumed");
     } else {
         when_relative(task->run_at_us > now_us ? task->run_at_us : task->created_us, now_us, out);
     }

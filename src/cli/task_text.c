@@ -89,6 +89,14 @@ static void progress_line(const cli *c, const pawl_info *task)
     putchar('\n');
 }
 
+static void rate_key_line(const cli *c, const pawl_info *task)
+{
+    if (task->rate_key.len == 0) return;
+    label(c, "rate key");
+    print_safe(task->rate_key, false);
+    putchar('\n');
+}
+
 static void counts_line(const cli *c, const pawl_info *task)
 {
     label(c, "attempts");
@@ -119,6 +127,7 @@ static void identity(const cli *c, const pawl_info *task)
     state_line(c, task);
     line(c, "queue", task->queue);
     line(c, "key", task->key);
+    rate_key_line(c, task);
     line(c, "tenant", task->tenant);
     snprintf(number, sizeof number, "%d", task->priority);
     if (task->priority) line(c, "priority", number);
@@ -132,10 +141,12 @@ static void times(const cli *c, const pawl_info *task, int64_t now_us)
 {
     char took[32];
     instant(c, "created", task->created_us, now_us);
-    if (task->run_at_us != task->created_us) instant(c, "run at", task->run_at_us, now_us);
-    instant(c, "started", task->started_us, now_us);
+    if (task->run_at_us - now_us > 50 * 365 * PAWL_DAY) line(c, "run at", "when its rate key is resumed");
+    else if (task->run_at_us != task->created_us) instant(c, "run at", task->run_at_us, now_us);
+    bool ran = task->started_us && (task->attempt > 0 || !task->finished_us); /* one that was refused did not */
+    if (ran) instant(c, "started", task->started_us, now_us);
     instant(c, "finished", task->finished_us, now_us);
-    if (task->started_us && task->finished_us) {
+    if (ran && task->finished_us) {
         duration_format(task->finished_us - task->started_us, took, sizeof took);
         line(c, "took", took);
     }

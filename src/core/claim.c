@@ -408,6 +408,7 @@ void claim_news(core *c, const pawl_news *news)
         return;
     }
     if (c->limits_version >= 0 && news->limits_version > c->limits_version) {
+        recur_unhold(c);
         engine_event(c, PAWL_EVENT_LIMITS_CHANGED, NULL, 0, 0, news->limits_version, NULL);
         engine_log(c, throttle_has_limits(c) ? PAWL_WARN : PAWL_INFO,
                    "limits were changed, here or by others: see `pawl limits`");

@@ -120,6 +120,13 @@ struct deferral { /* the key that was last told about, by hash */
     int64_t until_us, count;
 };
 
+#define HELD 64
+
+struct held { /* a schedule, by the hash of its name, whose tasks find no rate slot before then, of the store's time */
+    uint64_t hash;
+    int64_t until_us;
+};
+
 #define UNKNOWN_MAX 1024 /* leases looked at in one reconciliation */
 
 struct unknown {
@@ -253,6 +260,7 @@ struct core {
     int recur_steps, recur_won; /* of the last look: steps that are unanswered; that were ours to make */
     int recur_tries;
     int64_t recur_lag_us;
+    struct held held_back[HELD];
 
     /* Families. */
     bool settle_wanted, settling;
@@ -360,8 +368,9 @@ void run_unready(core *c, core_task *t);                                    /* o
 void run_ready_again(core *c, core_task *t);                                /* in no list: READY, before others of its priority */
 void run_release(core *c, core_task *t, int64_t delay_us, int64_t slot_us); /* gives back what never started */
 void run_cancel_unstarted(core *c, core_task *t);
-void run_refuse(core *c, core_task *t, const char *fmt, ...) PAWL_PRINTF(3, 4); /* ends as failed, rate_limited */
-void run_gone(core *c, core_task *t);                                           /* the lease has ended: nothing is left to say */
+void run_refuse(core *c, core_task *t, const char *fmt, ...)
+    PAWL_PRINTF(3, 4);                /* ends as failed, rate_limited; one of a schedule as cancelled */
+void run_gone(core *c, core_task *t); /* the lease has ended: nothing is left to say */
 
 /* throttle.c */
 typedef struct throttle_told { /* what the store says about a lease's slot */
@@ -380,6 +389,7 @@ bool throttle_admits(core *c, core_task *t); /* a worker is free: may it start? 
 bool throttle_admits_started(core *c, core_task *t); /* the same, after its START */
 void throttle_timer(core *c, core_task *t);
 void throttle_reserved(core *c, core_task *t, int64_t sent_us, int64_t store_now_us);
+void throttle_stored(core *c, const pawl_op *insert, int64_t store_now_us); /* it may have got a slot that lies ahead */
 bool throttle_leave(core *c, core_task *t); /* out of PARKED, for good; false: only once its operation is answered */
 void throttle_forget(core *c, core_task *t);
 pawl_bytes throttle_told_key(const core_task *t);
@@ -392,6 +402,8 @@ void recur_look(core *c);
 void recur_changed(core *c);
 void recur_send(core *c);
 void recur_answered(core *c);
+void recur_refused(core *c, const core_task *t); /* for want of a rate slot; of a schedule or not */
+void recur_unhold(core *c);                      /* limits were changed */
 void recur_stepped(core *c, core_request *r, pawl_op *op, int64_t store_now_us);
 
 /* family.c */

@@ -54,6 +54,32 @@ void recur_send(core *c)
     engine_call(c, &c->due_call);
 }
 
+/* ---- rate limits --------------------------------------------------------------------------------------------------------------- */
+
+static struct held *held_at(core *c, const char *name, uint64_t *hash)
+{
+    *hash = hash_bytes(name, strlen(name), 0) | 1;
+    return &c->held_back[*hash / 2 % HELD];
+}
+
+void recur_refused(core *c, const core_task *t)
+{
+    uint64_t hash;
+    const char *name = schedule_of(t->body);
+    if (!name) return;
+    struct held *h = held_at(c, name, &hash);
+    *h = (struct held){.hash = hash, .until_us = t->slot_us};
+}
+
+void recur_unhold(core *c) { memset(c->held_back, 0, sizeof c->held_back); }
+
+static int64_t held_until(core *c, const char *name, int64_t now_us)
+{
+    uint64_t hash;
+    const struct held *h = held_at(c, name, &hash);
+    return h->hash == hash && h->until_us > now_us ? h->until_us : 0;
+}
+
 /* ---- one row ----------------------------------------------------------------------------------------------------------------- */
 
 typedef struct chosen {
@@ -99,6 +125,7 @@ static bool choose(core *c, chosen *x, int64_t now_us)
     } else if (status) {
         gone_wrong(c, x, err.message);
     } else {
+        rule.held_us = held_until(c, x->row->name, now_us);
         schedule_decide(&rule, x->row, now_us, &c->random, &x->steps);
     }
     return true;

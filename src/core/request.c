@@ -203,7 +203,10 @@ static void insert_result(core *c, pawl_op *op, int64_t sent_us, int64_t store_n
     if (body->id != op->out_id) body->id = op->out_id;        /* the store may read it, too */
     engine_event(c, PAWL_EVENT_DISPATCHED, body, 0, 0, 0, pawl_dispatched_name((pawl_dispatched)op->result));
     if (asked && op->out_fence > 0) adopt(c, op, queue, sent_us, store_now_us);
-    else if (op->out_state != PAWL_WAITING) claim_pending(c, body->queue, op->out_run_at_us, store_now_us);
+    else if (op->out_state != PAWL_WAITING) {
+        throttle_stored(c, op, store_now_us);
+        claim_pending(c, body->queue, op->out_run_at_us, store_now_us);
+    }
 }
 
 static void cancel_result(core *c, const pawl_op *op)

@@ -1,5 +1,6 @@
 /* One task from READY to settled. What runs here is decided here; what becomes of the task is decided by the store, by fence. */
 #include "core/engine.h"
+#include "core/schedule.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -208,7 +209,9 @@ void run_refuse(core *c, core_task *t, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     t->refusal = alloc_str(c->allocator, text);
-    end_unstarted(c, t, PAWL_FAILED, "rate_limited", t->refusal ? t->refusal : "its rate key has no slot in time");
+    const char *error = t->refusal ? t->refusal : "its rate key has no slot in time";
+    if (schedule_of(t->body)) end_unstarted(c, t, PAWL_CANCELLED, NULL, error); /* skipped: nobody need see to it */
+    else end_unstarted(c, t, PAWL_FAILED, "rate_limited", error);
 }
 
 void run_release_queue(core *c, queue *q)

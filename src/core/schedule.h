@@ -17,6 +17,7 @@
 #define SCHEDULE_LATE_US PAWL_MINUTE /* later than this an occurrence is missed */
 #define SCHEDULE_CATCH_UP 100
 #define SCHEDULE_CREATED_BY "schedule:" /* and the name: who made the task */
+#define SCHEDULE_UNTIL "{\"until_us\":" /* and the number: headers of the tasks of a schedule that has an end */
 
 typedef struct schedule_span { /* days since 1970, or seconds of the day */
     int64_t from, until;
@@ -33,6 +34,7 @@ typedef struct schedule_rule {
     schedule_span dates[PAWL_SCHEDULE_DATES];     /* both included */
     schedule_span windows[PAWL_SCHEDULE_WINDOWS]; /* until not included; less than from: across midnight */
     int64_t variance_us, max_runs;
+    int64_t held_us; /* before then its tasks would be refused: it fires none. 0: nobody knows of that */
     pawl_missed missed;
     pawl_overlap overlap; /* never DEFAULT */
     int catch_up;
@@ -70,8 +72,10 @@ typedef struct schedule_steps {
 /* What is to be done about a row that is due. */
 void schedule_decide(const schedule_rule *r, const pawl_schedule_row *row, int64_t now_us, rng *random, schedule_steps *out);
 
-/* The body of its task: a block of its own; NULL: no memory. */
+/* The body of its task: a block of its own; NULL: no memory. It tells who made the task (NULL: no schedule), and when it may start no more. */
 pawl_body *schedule_body(const pawl_schedule *s, const pawl_allocator *allocator);
+const char *schedule_of(const pawl_body *body);
+int64_t schedule_until(const pawl_body *body); /* INT64_MAX: it may start whenever */
 
 /* The step that puts it off with a reason, or off for a while. */
 void schedule_give_up(const pawl_schedule_row *row, const char *reason, schedule_steps *out);

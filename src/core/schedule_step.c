@@ -7,6 +7,9 @@
  *
  * Whether a task of it runs, and so whether an occurrence really fires, is the store's to say: it alone knows in the same commit.
  *
+ * RATE LIMITS. What was refused for want of a slot was no run: its task is cancelled. Until that slot (held) others would fare no better, so
+ * what falls due before it is skipped, and the next one is the first that may start; or, for limits are changed, the first in a minute.
+ *
  * MAX_RUNS. With its last run it has no next occurrence but stays enabled and is watched: if that run ends without having started it is
  * given back, and the schedule goes on; otherwise it has ended.
  */
@@ -14,8 +17,11 @@
 #include "base/canary.h"
 #include "base/text.h"
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define WALK_MAX 10000 /* missed occurrences that are counted one by one */
+#define HELD_MOST_US PAWL_MINUTE
 
 /* ---- what was missed --------------------------------------------------------------------------------------------------------- */
 
@@ -74,6 +80,10 @@ static bool spent(const schedule_rule *r, const pawl_schedule_row *row, const sc
 static void fire(schedule_steps *s, const schedule_rule *r, const pawl_schedule_row *row, int64_t occurrence)
 {
     if (spent(r, row, s)) return;
+    if (r->held_us) {
+        skip(s, occurrence, 1, "rate_limited");
+        return;
+    }
     s->fates[s->step.fates_count++] = (pawl_fate){.occurrence = occurrence, .fires = true, .count = 1};
     s->step.tasks_count++;
 }
@@ -138,6 +148,13 @@ static void ended(schedule_steps *s, const char *reason)
     s->step.next_us = s->step.occurrence_us = s->step.look_us = 0;
 }
 
+/* The first that is not held, if there is one before its end; or the first in a while. */
+static bool next_free(const schedule_rule *r, int64_t after_us, int64_t now_us, int64_t *at_us)
+{
+    int64_t from_us = r->held_us < now_us + HELD_MOST_US ? r->held_us : now_us + HELD_MOST_US;
+    return (from_us > after_us && schedule_next(r, from_us - 1, at_us)) || schedule_next(r, after_us, at_us);
+}
+
 /* Off, or how it goes on. */
 static void plan_next(const schedule_rule *r, const pawl_schedule_row *row, int64_t now_us, rng *random, schedule_steps *s)
 {
@@ -162,7 +179,7 @@ static void plan_next(const schedule_rule *r, const pawl_schedule_row *row, int6
         return;
     }
     if (!due && row->next_us) return; /* not its turn: as it was */
-    if (!schedule_next(r, due ? step->last_us : not_before(row->last_us, now_us), &step->occurrence_us)) {
+    if (!next_free(r, due ? step->last_us : not_before(row->last_us, now_us), now_us, &step->occurrence_us)) {
         step->next_us = step->occurrence_us = 0;
         if (!busy && !r->once) ended(s, "there is no further occurrence");
         step->watch = true;
@@ -192,14 +209,16 @@ void schedule_decide(const schedule_rule *r, const pawl_schedule_row *row, int64
 
 pawl_body *schedule_body(const pawl_schedule *s, const pawl_allocator *allocator)
 {
-    char by[sizeof SCHEDULE_CREATED_BY + NAME_MAX_BYTES];
+    char by[sizeof SCHEDULE_CREATED_BY + NAME_MAX_BYTES], until[sizeof SCHEDULE_UNTIL + 24];
     int n = snprintf(by, sizeof by, SCHEDULE_CREATED_BY "%.*s", NAME_MAX_BYTES, s->name);
     by[utf8_cut(by, n < NAME_MAX_BYTES ? (size_t)n : NAME_MAX_BYTES)] = '\0';
+    snprintf(until, sizeof until, SCHEDULE_UNTIL "%lld}", (long long)s->until_us);
     pawl_body body = {.type = s->type,
                       .queue = s->queue ? s->queue : "recurring",
                       .tenant = s->tenant ? s->tenant : "",
                       .content_type = s->content_type,
                       .created_by = by,
+                      .headers = s->until_us ? until : NULL,
                       .payload = s->payload.len ? s->payload : (pawl_bytes){0},
                       .rate_key = s->rate_key,
                       .priority = s->priority,
@@ -207,6 +226,19 @@ pawl_body *schedule_body(const pawl_schedule *s, const pawl_allocator *allocator
                       .timeout_us = s->timeout_us,
                       .audit = s->audit};
     return pawl_body_copy(allocator, &body);
+}
+
+const char *schedule_of(const pawl_body *body)
+{
+    size_t n = sizeof SCHEDULE_CREATED_BY - 1;
+    return body->created_by && strncmp(body->created_by, SCHEDULE_CREATED_BY, n) == 0 ? body->created_by + n : NULL;
+}
+
+int64_t schedule_until(const pawl_body *body)
+{
+    size_t n = sizeof SCHEDULE_UNTIL - 1;
+    if (!schedule_of(body) || !body->headers || strncmp(body->headers, SCHEDULE_UNTIL, n) != 0) return INT64_MAX;
+    return strtoll(body->headers + n, NULL, 10);
 }
 
 void schedule_give_up(const pawl_schedule_row *row, const char *reason, schedule_steps *s)

@@ -18,7 +18,9 @@
  *
  * Whether a type is limited by the store is told with each lease: core needs no copy of the limits, and nobody who lacks one overruns.
  */
+#include "base/text.h"
 #include "core/engine.h"
+#include "core/schedule.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -210,6 +212,15 @@ static void deferred(core *c, const core_task *t)
     *d = (struct deferral){.hash = hash, .until_us = c->now.mono_us + WINDOW_US};
 }
 
+void throttle_stored(core *c, const pawl_op *insert, int64_t store_now_us)
+{
+    pawl_body *body = insert->u.insert.body;
+    bool due = insert->u.insert.delay_us <= 0 && insert->u.insert.at_us <= store_now_us;
+    if (body->rate_key.len == 0 || !due || insert->out_run_at_us <= store_now_us) return;
+    core_task t = {.body = body, .rate_key = body->rate_key, .slot_us = insert->out_run_at_us};
+    deferred(c, &t);
+}
+
 static void opened(core *c, const core_task *t, const char *why)
 {
     c->opened++;
@@ -311,6 +322,35 @@ static void set_slot(core *c, core_task *t, const throttle_told *told)
         t->until_mono_us = told->sent_us + (told->until_us - told->store_now_us) + grace(c, told);
 }
 
+static void refuse(core *c, core_task *t)
+{
+    char name[64], ahead[DURATION_TEXT], at[RFC3339_TEXT];
+    int64_t ahead_us = t->slot_mono_us - c->now.mono_us;
+    say_key(name, t->rate_key);
+    if (t->throttle == THROTTLE_SHARED) ahead_us -= ahead_us / 1025; /* see set_slot */
+    duration_format(ahead_us > 0 ? ahead_us : 0, ahead, sizeof ahead);
+    rfc3339_format(t->slot_us, at);
+    c->rejected++;
+    recur_refused(c, t);
+    run_refuse(c, t, "rate key '%s' of type '%s' has no slot in time: the next one is %s away (%.19sZ)", name, t->body->type,
+               ahead, at);
+}
+
+/* A task of a schedule never starts beyond its end. It is in no list. */
+static bool beyond_its_end(core *c, core_task *t)
+{
+    char name[64], at[RFC3339_TEXT];
+    if (t->slot_us < schedule_until(t->body)) return false;
+    say_key(name, t->rate_key);
+    rfc3339_format(t->slot_us, at);
+    c->rejected++;
+    recur_refused(c, t);
+    throttle_forget(c, t);
+    run_refuse(c, t, "rate key '%s' of type '%s' has no slot before its schedule ends: the next one is at %.19sZ", name,
+               t->body->type, at);
+    return true;
+}
+
 /* It has just been adopted and stands among the ready. */
 void throttle_adopt(core *c, core_task *t, const throttle_told *told)
 {
@@ -328,19 +368,10 @@ void throttle_adopt(core *c, core_task *t, const throttle_told *told)
     if (t->throttle == THROTTLE_LOCAL) t->rate_hash = limit_near(c->limiter, h->rule, t->rate_key);
     if (t->throttle != THROTTLE_SHARED || t->state != CORE_READY) return;
     if (told->until_us) set_slot(c, t, told);
-    if (!late(c, t) && t->slot_mono_us <= c->now.mono_us) return;
+    if (!late(c, t) && t->slot_mono_us <= c->now.mono_us && t->slot_us < schedule_until(t->body)) return;
     run_unready(c, t);
     if (late(c, t)) reserve(c, t);
-    else park(c, t);
-}
-
-static void refuse(core *c, core_task *t)
-{
-    char name[64];
-    say_key(name, t->rate_key);
-    c->rejected++;
-    run_refuse(c, t, "rate key '%s' of type '%s' has no slot in time: the next one is %lld s away", name, t->body->type,
-               (long long)((t->slot_mono_us - c->now.mono_us) / PAWL_SECOND));
+    else if (!beyond_its_end(c, t)) park(c, t);
 }
 
 static void moved(core *c, core_task *t, int64_t store_now_us)
@@ -376,6 +407,7 @@ void throttle_reserved(core *c, core_task *t, int64_t sent_us, int64_t store_now
     else if (t->dropped) run_cancel_unstarted(c, t);
     else if (c->mode != MODE_STARTED || q->paused) release_slot(c, t);
     else if (late(c, t)) reserve(c, t);
+    else if (beyond_its_end(c, t)) return;
     else if (t->slot_mono_us > c->now.mono_us) park(c, t);
     else ready(c, t);
 }
@@ -435,6 +467,7 @@ static bool ask(core *c, core_task *t, bool hold)
     case LIMIT_WAIT: break;
     }
     t->again = true;
+    if (beyond_its_end(c, t)) return false;
     if (t->slot_mono_us - c->now.mono_us <= NEAR_US) {
         park(c, t);
     } else {

@@ -294,6 +294,12 @@ pawl_bytes config_rate_key(runtime *rt, const pawl_task *task)
     return key.len && key.len <= RATE_KEY_MAX ? key : (pawl_bytes){0};
 }
 
+pawl_rate config_rate_of(runtime *rt, const char *type)
+{
+    const handler_def *def = look_up(rt, type);
+    return def ? def->h.rate : (pawl_rate){0};
+}
+
 const char *config_queue_of(runtime *rt, const char *type)
 {
     const handler_def *def = look_up(rt, type);

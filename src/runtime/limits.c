@@ -1,5 +1,6 @@
 /* Rate limits while running: changing, pausing and showing those in the store. */
-#include "core/rate.h"
+#include "base/text.h"
+#include "core/limit.h"
 #include "runtime/runtime.h"
 #include <string.h>
 
@@ -43,7 +44,7 @@ typedef struct change {
     const char *type, *by;
     pawl_bytes key;
     pawl_rate rate;
-    bool paused;
+    bool pauses, paused; /* only that changes; else the rate does */
 } change;
 
 static pawl_status put_once(runtime *rt, const change *c, bool *more, pawl_error *err)
@@ -55,6 +56,8 @@ static pawl_status put_once(runtime *rt, const change *c, bool *more, pawl_error
     const char *key = "";
     op->u.limit.rate = c->rate;
     op->u.limit.paused = c->paused;
+    op->u.limit.keep_rate = c->pauses;
+    op->u.limit.keep_paused = !c->pauses;
     op->u.limit.move = MOVE;
     t->read = read_more;
     bool kept = ticket_keep(t, c->type, &op->u.limit.type) && ticket_keep_bytes(t, c->key, &key);
@@ -80,31 +83,56 @@ pawl_status limits_set(runtime *rt, const char *type, pawl_bytes key, const pawl
     return status ? status : put(rt, &(change){.type = type, .key = key, .rate = *r, .by = by}, err);
 }
 
-/* The limit of exactly this scope, or none. */
-static pawl_status find(runtime *rt, const char *type, pawl_bytes key, pawl_rate *out, pawl_error *err)
-{
-    pawl_limits *found;
-    *out = (pawl_rate){0};
-    pawl_status status = limits_get(rt, &(pawl_limit_filter){.type = type, .key = key}, &found, err);
-    if (status) return status;
-    for (size_t i = 0; i < found->count; i++)
-        if (found->limits[i].own && found->limits[i].key.len == key.len) *out = found->limits[i].rate;
-    pawl_limits_free(found);
-    return PAWL_OK;
-}
-
 pawl_status limits_pause(runtime *rt, const char *type, pawl_bytes key, bool pause, const char *by, pawl_error *err)
 {
-    change c = {.type = type, .key = key, .paused = pause, .by = by};
     pawl_status status = check_scope(rt, type, key, err);
-    if (!status) status = find(rt, type, key, &c.rate, err);
-    return status ? status : put(rt, &c, err);
+    return status ? status : put(rt, &(change){.type = type, .key = key, .pauses = true, .paused = pause, .by = by}, err);
+}
+
+/* ---- schedules ----------------------------------------------------------------------------------------------------------- */
+
+#define AHEAD 8 /* occurrences that are looked at */
+
+static pawl_rate rate_of(runtime *rt, const char *type, pawl_bytes key)
+{
+    pawl_rate r = config_rate_of(rt, type);
+    pawl_limits *l;
+    if (!rt->store->type->limits || limits_get(rt, &(pawl_limit_filter){.type = type, .limit = PAGE_MOST}, &l, NULL)) return r;
+    char room[LIMIT_KEY_ROOM];
+    key = limit_key(key, room);
+    for (size_t i = 0; i < l->count; i++) {
+        const pawl_limit_info *at = &l->limits[i];
+        bool own = at->key.len == key.len && memcmp(at->key.data, key.data, key.len) == 0;
+        if (at->rate.permits > 0 && !at->node && (at->key.len == 0 || own)) r = at->rate;
+    }
+    pawl_limits_free(l);
+    return r;
+}
+
+void limits_check_pace(runtime *rt, const pawl_schedule *s)
+{
+    int64_t times_us[AHEAD];
+    size_t count;
+    char often[DURATION_TEXT], apart[DURATION_TEXT];
+    pawl_bytes key =
+        config_rate_key(rt, &(pawl_task){.type = s->type, .payload = s->payload, .tenant = s->tenant, .rate_key = s->rate_key});
+    if (key.len == 0 || s->after || schedules_preview(rt, s, 0, times_us, AHEAD, &count, NULL) || count < 2) return;
+    pawl_rate r = rate_of(rt, s->type, key);
+    int64_t every_us = (times_us[count - 1] - times_us[0]) / (int64_t)(count - 1);
+    if (r.permits == 0 || every_us >= r.period_us / r.permits) return;
+    duration_format(every_us, often, sizeof often);
+    duration_format(r.period_us / r.permits, apart, sizeof apart);
+    log_line(
+        &rt->log, PAWL_WARN,
+        "schedule '%s' falls due every %s, but its rate key lets a task of type '%s' start only every %s: others will wait or be skipped",
+        s->name, often, s->type, apart);
 }
 
 /* ---- looking ------------------------------------------------------------------------------------------------------------- */
 
 pawl_status limits_get(runtime *rt, const pawl_limit_filter *filter, pawl_limits **out, pawl_error *err)
 {
+    char room[LIMIT_KEY_ROOM];
     pawl_limit_filter f = filter ? *filter : (pawl_limit_filter){0};
     pawl_status status = valid_optional(f.type, "type", err);
     if (!status) status = valid_rate_key(f.key, err);
@@ -112,5 +140,6 @@ pawl_status limits_get(runtime *rt, const pawl_limit_filter *filter, pawl_limits
         status = err_set(err, PAWL_INVALID, "%d limits are too many for a page: 1 to %d, or 0 for %d", f.limit, PAGE_MOST, PAGE);
     if (status) return status;
     if (f.limit == 0) f.limit = PAGE;
+    f.key = limit_key(f.key, room);
     return look_limits(rt, &f, out, err);
 }

@@ -357,6 +357,10 @@ static void fill_health(runtime *rt, pawl_health *h, char *store_error, size_t s
     h->stuck = n.stuck;
     h->long_running = n.long_running;
     h->outcomes_waiting = n.outcomes_waiting;
+    h->parked = n.parked;
+    h->deferrals = n.deferrals;
+    h->rejected = n.rejected;
+    h->opened = n.opened;
     h->commits = rt->commits;
     memcpy(h->events, n.events, sizeof h->events);
 }

@@ -1,4 +1,5 @@
 /* Concurrency limits while running: changing and showing those in the store. */
+#include "core/limit.h"
 #include "core/place.h"
 #include "runtime/runtime.h"
 #include <string.h>
@@ -91,6 +92,7 @@ pawl_status places_set(runtime *rt, pawl_scope scope, const char *name, pawl_byt
 
 pawl_status places_get(runtime *rt, const pawl_place_filter *filter, pawl_places **out, pawl_error *err)
 {
+    char room[LIMIT_KEY_ROOM];
     pawl_place_filter f = filter ? *filter : (pawl_place_filter){0};
     pawl_status status = places_kept(rt, err);
     if (!status) status = valid_optional(f.name, "name", err);
@@ -99,5 +101,6 @@ pawl_status places_get(runtime *rt, const pawl_place_filter *filter, pawl_places
         status = err_set(err, PAWL_INVALID, "%d limits are too many for a page: 1 to %d, or 0 for %d", f.limit, PAGE_MOST, PAGE);
     if (status) return status;
     if (f.limit == 0) f.limit = PAGE;
+    f.key = limit_key(f.key, room);
     return look_places(rt, &f, out, err);
 }

@@ -48,6 +48,14 @@ pawl_bytes pawl_run_payload(const pawl_run *run)
     return payload.data ? payload : (pawl_bytes){"", 0};
 }
 
+pawl_bytes pawl_run_rate_key(const pawl_run *run)
+{
+    pawl_bytes key = body_of(run)->rate_key;
+    return key.len == 0 && run && run->task ? run->task->rate_key : key;
+}
+
+int64_t pawl_run_slot_us(const pawl_run *run) { return run && run->task && run->task->refusal ? run->task->slot_us : 0; }
+
 /* ---- stopping ------------------------------------------------------------------------------------------------------------ */
 
 pawl_stop_reason pawl_run_stopping(const pawl_run *run)

@@ -410,6 +410,7 @@ pawl_status limits_check(const pawl_rate *rate, const char *type, pawl_error *er
 pawl_status limits_kept(const runtime *rt, pawl_error *err); /* UNSUPPORTED: not by this store */
 pawl_status limits_set(runtime *rt, const char *type, pawl_bytes key, const pawl_rate *rate, const char *by, pawl_error *err);
 pawl_status limits_pause(runtime *rt, const char *type, pawl_bytes key, bool pause, const char *by, pawl_error *err);
+void limits_check_pace(runtime *rt, const pawl_schedule *s); /* tells if it falls due more often than it may start */
 pawl_status limits_get(runtime *rt, const pawl_limit_filter *filter, pawl_limits **out, pawl_error *err);
 
 /* places.c */
@@ -630,6 +631,7 @@ pawl_status config_handler_queues(runtime *rt, pawl_error *err);
 policy config_policy(const pawl_options *options);
 const char *config_queue_of(runtime *rt, const char *type);
 pawl_bytes config_rate_key(runtime *rt, const pawl_task *task); /* its own, or its handler's for it */
+pawl_rate config_rate_of(runtime *rt, const char *type);        /* permits 0: its handler has none */
 pawl_audit config_audit_of(runtime *rt, const char *type);      /* DEFAULT: its handler does not say */
 
 /* ---- handles ------------------------------------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include "runtime/runtime.h"
 #include <stdio.h>
 
+#define PACE_MOST 64  /* of so many that come together it is told that they are due too often for their rate keys */
 #define TRIES 20      /* changes of the same schedule that meet */
 #define CHAIN_MAX 100 /* schedules after each other */
 
@@ -312,6 +313,7 @@ pawl_status schedules_put(runtime *rt, const pawl_schedule *s, pawl_put how, paw
     for (int i = 0; i < TRIES && !status && try_again(result); i++) status = put_once(&c, s, how, &became, &result, &why);
     if (!status && try_again(result)) status = met(s->name, &why);
     if (!status && outcome) *outcome = became;
+    if (!status && became != PAWL_EXISTING) limits_check_pace(rt, s);
     if (status && err) *err = why;
     look_drop(c.a);
     return status;
@@ -416,6 +418,7 @@ pawl_status schedules_put_all(runtime *rt, const pawl_schedule *s, size_t n, con
     c.count = n;
     for (int i = 0; i < TRIES && !status && try_again(result); i++) status = put_all_once(&c, &o, &result, &why);
     if (!status && try_again(result)) status = met("", &why);
+    for (size_t i = 0; i < n && i < PACE_MOST && !status; i++) limits_check_pace(rt, &s[i]);
     if (status && err) *err = why;
     look_drop(c.a);
     return status;
@@ -514,6 +517,7 @@ static pawl_status run_now(call *c, const pawl_schedule_row *row, const pawl_byt
     pawl_status status = schedule_read(c->a->arena, row->spec, &s, err);
     if (!status) status = valid_definition(c->rt, &s, err);
     if (!status) status = compile(c->rt, &s, row->anchor_us, &rule, err);
+    s.until_us = 0; /* whoever asks for it wants it */
     ticket *t = status ? NULL : ticket_new(c->rt, 1, err);
     if (!t) return status ? status : PAWL_NO_MEMORY;
     pawl_fate fate = {.occurrence = at_us, .fires = true, .count = 1, .why = "by hand"};

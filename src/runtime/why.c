@@ -156,20 +156,29 @@ static bool paused(facts *f)
     return is(f, "paused", 0);
 }
 
-/* Tasks of the key wait for slots, and this one waits: so it is one of them. */
+static bool paused_limit(facts *f)
+{
+    const pawl_limit_info *l = f->limit;
+    char key[64];
+    key_text(f->info, key);
+    if (l->own) SAY(f, "Its rate key \"%s\" is paused: resume it (pawl limits resume %.100s --key \"%s\").", key, l->type, key);
+    else SAY(f, "All rate keys of type \"%.100s\" are paused: resume them (pawl limits resume %.100s).", l->type, l->type);
+    return is(f, "throttled", 0);
+}
+
 static bool throttled(facts *f)
 {
     const pawl_limit_info *l = f->limit;
-    char at[96], period[DURATION_TEXT], key[64];
-    key_text(f->info, key);
-    if (!l || f->info->run_at_us <= f->now_us || (!l->paused && l->waiting == 0)) return false;
-    if (l->paused) {
-        SAY(f, "Its rate key \"%s\" is paused: resume it with `pawl limits resume`.", key);
-        return is(f, "throttled", 0);
-    }
-    duration_format(l->rate.period_us, period, sizeof period);
-    SAY(f, "Its rate key \"%s\" has no budget left (%d per %s): it may start %s.", key, l->rate.permits, period,
-        when(f->now_us, f->info->run_at_us, at));
+    char at[96], period[DURATION_TEXT], key[64], rate[64] = "";
+    bool waits = strcmp(f->info->display, "throttled") == 0;
+    if (l && l->paused && (waits || f->info->run_at_us <= f->now_us)) return paused_limit(f);
+    if (!waits) return false;
+    when(f->now_us, f->info->run_at_us, at);
+    if (l) duration_format(l->rate.period_us, period, sizeof period);
+    if (l) snprintf(rate, sizeof rate, " (%d per %s)", l->rate.permits, period);
+    if (f->info->rate_key.len > 0)
+        SAY(f, "Its rate key \"%s\" has no budget left%s: it may start %s.", key_text(f->info, key), rate, at);
+    else SAY(f, "The rate key that its handler told has no budget left: it may start %s.", at);
     return is(f, "throttled", f->info->run_at_us);
 }
 
@@ -191,6 +200,9 @@ static bool blocked(facts *f)
     if (p->holder) pawl_id_format(p->holder, id);
     const char *node = f->place_holder && f->place_holder->node_name ? f->place_holder->node_name : NULL;
     if (!p->holder) SAY(f, "It is blocked: a place of its %s is free, and another task will be offered it first.", what);
+    else if (f->place_holder && f->place_holder->state != PAWL_LEASED)
+        SAY(f, "It is blocked: tasks of its %s run in order, and task %s, which is %s, comes first.", what, id,
+            f->place_holder->display);
     else
         SAY(f, "It is blocked: %lld of %d tasks of its %s are running%s; task %s%s%.100s has its place the longest.",
             (long long)p->taken, p->most, what, p->ordered ? ", and they run in order" : "", id, node ? " on node " : "",

@@ -124,7 +124,7 @@ void work_settled(runtime *rt, const core_action *action)
         tell_puller(rt, puller, action);
         return;
     }
-    if (!task->run && task->refusal) run_for_hook(rt, task);
+    if (!task->run && task->refusal && action->settled == CORE_SETTLED_FAILED) run_for_hook(rt, task);
     pawl_run *run = task->run;
     if (run && has_hook(&run->def->h, action->settled)) {
         run->settled = action->settled;

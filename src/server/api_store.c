@@ -123,11 +123,20 @@ void route_limit_list(call *c)
     reply_end(c, &a, 200);
 }
 
+/* A key that was named must be one: an empty variable must not limit every key. */
+static bool read_key(call *c, key_options *o)
+{
+    if (!call_query(c, key_query, o)) return false;
+    if (!o->key.data || o->key.len > 0) return true;
+    call_problem(c, 422, "invalid", "\"key\" is empty: name a rate key, or leave it out for all of them");
+    return false;
+}
+
 static void change_limit(call *c, const pawl_rate *rate, const char *done)
 {
     key_options o = {0};
     pawl_error err;
-    if (!call_query(c, key_query, &o)) return;
+    if (!read_key(c, &o)) return;
     if (pawl_set_limit(c->s->options.p, c->segment, o.key, rate, call_by(c), &err)) call_fail(c, &err);
     else reply_done(c, done);
 }
@@ -154,7 +163,7 @@ static void switch_limit(call *c, limit_fn act, const char *done)
 {
     key_options o = {0};
     pawl_error err;
-    if (!call_query(c, key_query, &o)) return;
+    if (!read_key(c, &o)) return;
     if (act(c->s->options.p, c->segment, o.key, call_by(c), &err)) call_fail(c, &err);
     else reply_done(c, done);
 }

@@ -11,7 +11,7 @@
 const field no_fields[] = {{0}};
 
 const field list_query[] = {
-    {"state", FIELD_TEXT, FILTER(state), 0, 0, "waiting, pending, scheduled, retrying, leased, running, stale, succeeded, failed or cancelled"},
+    {"state", FIELD_TEXT, FILTER(state), 0, 0, "waiting, pending, scheduled, retrying, throttled, blocked, leased, running, stale, succeeded, failed or cancelled"},
     {"type", FIELD_TEXT, FILTER(type), 0, 0, "only tasks of this type"},
     {"queue", FIELD_TEXT, FILTER(queue), 0, 0, "only tasks of this queue"},
     {"tenant", FIELD_TEXT, FILTER(tenant), 0, 0, "only tasks of this tenant"},

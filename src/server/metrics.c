@@ -15,12 +15,17 @@
     X(store_latency,    "pawl_store_commit_seconds",           gauge,   "how long the last commit took")                       \
     X(commits,          "pawl_store_commits_total",            counter, "transactions of this process that changed the store") \
     X(tasks,            "pawl_tasks",                          gauge,   "tasks in the store that are not finished, by state")  \
+    X(throttled,        "pawl_throttled_tasks",                gauge,   "tasks that wait for rate slots, in the store and at nodes")                  \
+    X(deferrals,        "pawl_rate_deferrals_total",           counter, "tasks that had to wait for a rate slot, at this process")                     \
+    X(rejections,       "pawl_rate_rejections_total",          counter, "tasks that were refused for want of a rate slot, at this process")            \
+    X(opened,           "pawl_rate_open_starts_total",         counter, "tasks that a rate limit could not count and let start, at this process")      \
     X(dead,             "pawl_dead_letters",                   gauge,   "failed tasks that nobody has dealt with")             \
     X(queue_due,        "pawl_queue_due_tasks",                gauge,   "tasks that could run now; counted up to 10000, and 50000 of all queues")       \
     X(queue_pending,    "pawl_queue_pending_tasks",            gauge,   "tasks that wait in a queue")                          \
     X(queue_running,    "pawl_queue_leased_tasks",             gauge,   "tasks of a queue that a node holds")                  \
     X(queue_paused,     "pawl_queue_paused",                   gauge,   "1: nothing of the queue starts")                      \
     X(queue_age,        "pawl_queue_oldest_due_seconds",       gauge,   "how late the oldest task that is due is")             \
+    X(queue_throttled,  "pawl_queue_throttled_tasks",          gauge,   "tasks of a queue that wait for rate slots in the store; the first 20000 of all queues are counted") \
     X(nodes,            "pawl_nodes",                          gauge,   "living processes that run or dispatch tasks")         \
     X(events,           "pawl_events_total",                   counter, "what happened at this process, by kind")              \
     X(remote_workers,   "pawl_remote_workers",                 gauge,   "workers that are registered over HTTP")               \
@@ -219,6 +224,7 @@ static void put_store(buf *out, const pawl_stats *stats)
     put_label(out, METRIC_tasks, "state", "waiting", stats->waiting);
     put_label(out, METRIC_tasks, "state", "pending", stats->pending);
     put_label(out, METRIC_tasks, "state", "leased", stats->leased);
+    put(out, METRIC_throttled, stats->throttled);
     put(out, METRIC_dead, stats->dead);
     const pawl_queue_info *q = stats->queues;
     size_t n = stats->queues_count;
@@ -230,6 +236,8 @@ static void put_store(buf *out, const pawl_stats *stats)
     for (size_t i = 0; i < n; i++) put_label(out, METRIC_queue_running, "queue", q[i].name, q[i].leased);
     head_of(out, METRIC_queue_paused);
     for (size_t i = 0; i < n; i++) put_label(out, METRIC_queue_paused, "queue", q[i].name, q[i].paused);
+    head_of(out, METRIC_queue_throttled);
+    for (size_t i = 0; i < n; i++) put_label(out, METRIC_queue_throttled, "queue", q[i].name, q[i].throttled);
     head_of(out, METRIC_queue_age);
     for (size_t i = 0; i < n; i++) {
         int64_t late_us = q[i].oldest_due_us && stats->now_us > q[i].oldest_due_us ? stats->now_us - q[i].oldest_due_us : 0;
@@ -273,6 +281,9 @@ void route_metrics(call *c)
     put(&out, METRIC_store_ok, st.health.store_ok && st.stats);
     put_seconds(&out, METRIC_store_latency, st.health.store_latency_us);
     put(&out, METRIC_commits, st.health.commits);
+    put(&out, METRIC_deferrals, st.health.deferrals);
+    put(&out, METRIC_rejections, st.health.rejected);
+    put(&out, METRIC_opened, st.health.opened);
     put_store(&out, st.stats);
     put_nodes(&out, c->s->options.p);
     head_of(&out, METRIC_events);

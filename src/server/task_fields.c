@@ -35,7 +35,7 @@ const field task_fields[] = {
 };
 
 const field filter_fields[] = {
-    {"state", FIELD_TEXT, FILTER(state), 0, 0, "waiting, pending, scheduled, retrying, leased, running, stale, succeeded, failed or cancelled"},
+    {"state", FIELD_TEXT, FILTER(state), 0, 0, "waiting, pending, scheduled, retrying, throttled, blocked, leased, running, stale, succeeded, failed or cancelled"},
     {"type", FIELD_TEXT, FILTER(type), 0, 0, "only tasks of this type"},
     {"queue", FIELD_TEXT, FILTER(queue), 0, 0, "only tasks of this queue"},
     {"tenant", FIELD_TEXT, FILTER(tenant), 0, 0, "only tasks of this tenant"},

@@ -27,6 +27,21 @@ void limit_flags_read(int64_t flags, pawl_rate *rate, bool *paused)
     *paused = flags & LIMIT_PAUSED;
 }
 
+static bool same_rate(const pawl_rate *a, const pawl_rate *b)
+{
+    return a->permits == b->permits && a->period_us == b->period_us && a->burst == b->burst && a->start_empty == b->start_empty &&
+           a->retries_free == b->retries_free && a->discard == b->discard && a->horizon_us == b->horizon_us;
+}
+
+bool limit_change(const pawl_op *op, bool had, pawl_rate *rate, bool *paused)
+{
+    const pawl_rate was = *rate;
+    const bool was_paused = *paused;
+    if (!had || !op->u.limit.keep_rate) *rate = op->u.limit.rate;
+    if (!had || !(op->u.limit.keep_paused || op->u.limit.initial)) *paused = op->u.limit.paused;
+    return !had || !same_rate(&was, rate) || was_paused != *paused;
+}
+
 static bool counted_by(const budget_row *g, const budget_limit *l)
 {
     return g->permits == l->r.permits && g->burst == l->r.burst && g->period_us == l->period_us;

@@ -77,19 +77,10 @@ const mem_limit *mem_limit_of(const mem *m, const char *type, pawl_bytes key)
     return l->in_force ? l : NULL;
 }
 
-static bool same_rate(const pawl_rate *a, const pawl_rate *b)
-{
-    return a->permits == b->permits && a->period_us == b->period_us && a->burst == b->burst && a->start_empty == b->start_empty &&
-           a->retries_free == b->retries_free && a->discard == b->discard && a->horizon_us == b->horizon_us;
-}
-
 pawl_op_result mem_limit_put(mem *m, mem_limit *l, const pawl_op *op, int64_t now_us)
 {
     bool had = l->stored, is_own = l->scope.key.len > 0;
-    if (had && same_rate(&l->rate, &op->u.limit.rate) && l->paused == op->u.limit.paused) return PAWL_OP_EXISTING;
-    if (op->u.limit.initial && had && l->paused) return PAWL_OP_EXISTING; /* a person paused it: so it stays */
-    l->rate = op->u.limit.rate;
-    l->paused = op->u.limit.paused;
+    if (!limit_change(op, had, &l->rate, &l->paused)) return PAWL_OP_EXISTING;
     l->stored = l->rate.permits > 0 || l->paused;
     pawl_rate rate = l->rate.permits > 0 ? l->rate : (pawl_rate){.permits = 1, .period_us = PAWL_SECOND}; /* paused: any */
     l->in_force = l->stored && budget_limit_make(&rate, l->paused, &l->limit);

@@ -444,7 +444,8 @@ void mem_forget(mem *m, mem_task *t)
 const char *mem_display(const mem_task *t, int64_t now_us, int64_t boot_us)
 {
     if (t->state == PAWL_PENDING && t->blocked) return "blocked";
-    if (t->state == PAWL_PENDING && t->run_at_us > now_us) return t->failures > 0 ? "retrying" : "scheduled";
+    if (t->state == PAWL_PENDING && t->run_at_us > now_us)
+        return t->budget ? "throttled" : t->failures > 0 ? "retrying" : "scheduled";
     if (t->state == PAWL_LEASED) return !t->node->alive || mem_node_lapsed(t->node, boot_us) ? "stale" : "running";
     return pawl_state_name((pawl_state)t->state);
 }

@@ -34,6 +34,8 @@ static pawl_outcome note_start(pawl_run *run, void *ctx)
 
 static bool note_failed(pawl_run *run, void *ctx, const char *error)
 {
+    pawl_bytes key = pawl_run_rate_key(run);
+    assert_true(key.len == 1 && key.data[0] == 'a' && pawl_run_slot_us(run) >= pawl_now(pawl_run_engine(run)));
     note(ctx, "failed:%s:%d", pawl_run_key(run) ? pawl_run_key(run) : "-", strstr(error, "rate key") != NULL);
     return true;
 }
@@ -60,8 +62,11 @@ static void a_burst_then_the_pace(void **state)
     for (int i = 0; i < 6; i++) send_keyed(w, "a", "1");
     send_keyed(w, "b", "2");
     send_keyed(w, NULL, "3");
-    assert_int_equal(run_due(w), 5);
-    assert_string_equal(w->journal, "1@0 1@0 1@0 2@0 3@0");
+    send_keyed(w, "", "4");
+    assert_int_equal(run_due(w), 6);
+    assert_string_equal(w->journal, "1@0 1@0 1@0 2@0 3@0 4@0");
+    char *told = strstr(w->log, "has no rate key: it is not limited");
+    assert_true(told && !strstr(told + 1, "has no rate key"));
     reset(w);
     assert_int_equal(advance(w, PAWL_MINUTE), 3);
     assert_string_equal(w->journal, "1@4 1@8 1@12");
@@ -134,6 +139,27 @@ static void retries_can_be_free(void **state)
     assert_string_equal(w->journal, "1@0 1@0");
 }
 
+static pawl_outcome note_deadline(pawl_run *run, void *ctx)
+{
+    note(ctx, "%d:%lld", pawl_run_attempt(run),
+         (long long)((pawl_run_deadline_us(run) - pawl_now(pawl_run_engine(run))) / PAWL_MILLISECOND));
+    return pawl_ok();
+}
+
+/* Neither for a slot that is near nor for one that is far: its timeout begins with its start, and it is its first attempt. */
+static void waiting_is_neither_timed_nor_tried(void **state)
+{
+    world *w = *state;
+    pawl_handler handlers[] = {{.type = "t", .ctx = w, .run = note_deadline, .timeout_us = 100 * PAWL_MILLISECOND},
+                               {.type = "u", .ctx = w, .run = note_deadline, .timeout_us = 100 * PAWL_MILLISECOND}};
+    handlers[0].rate = (pawl_rate){.permits = 1, .period_us = S / 2};
+    handlers[1].rate = (pawl_rate){.permits = 1, .period_us = 10 * S};
+    open_inline(w, handlers, 2);
+    for (int i = 0; i < 4; i++) send(w, (pawl_task){.type = i % 2 ? "u" : "t", .rate_key = pawl_str("a"), .delay_us = S});
+    assert_int_equal(advance(w, PAWL_MINUTE), 4);
+    assert_string_equal(w->journal, "1:100 1:100 1:100 1:100");
+}
+
 /* ---- refusals ------------------------------------------------------------------------------------------------------------ */
 
 static void check_refused(world *w, pawl_id id)
@@ -194,6 +220,79 @@ static void cancelled_while_it_waits(void **state)
     send_keyed(w, "a", "3");
     advance(w, PAWL_MINUTE);
     assert_string_equal(w->journal, "1@0 3@10");
+}
+
+static void check_why(world *w, pawl_id id, const char *code, const char *text)
+{
+    pawl_why_answer why;
+    ok(pawl_why(w->p, id, &why, &w->err));
+    assert_string_equal(why.code, code);
+    if (!strstr(why.text, text)) fail_msg("\"%s\" does not say \"%s\"", why.text, text);
+}
+
+static void check_state(world *w, const char *state, pawl_id id)
+{
+    pawl_page *page;
+    ok(pawl_list(w->p, &(pawl_filter){.state = state}, &page, &w->err));
+    assert_int_equal(page->count, 1);
+    assert_true(page->tasks[0]->id == id);
+    assert_string_equal(page->tasks[0]->display, state);
+    pawl_page_free(page);
+    pawl_info *info = get(w, id);
+    assert_string_equal(info->display, state);
+    pawl_info_free(info);
+}
+
+/* What waits for a slot is told from what waits for its time, also under the same key. */
+static void waiting_for_a_slot_or_a_time(void **state)
+{
+    world *w = *state;
+    pawl_handler h = limited(w, (pawl_rate){.permits = 1, .period_us = 10 * S});
+    open_inline(w, &h, 1);
+    send_keyed(w, "a", "1");
+    pawl_id throttled = send_keyed(w, "a", "2");
+    pawl_id later = send(w, (pawl_task){.type = "t", .rate_key = pawl_str("a"), .delay_us = PAWL_MINUTE});
+    run_due(w);
+    check_state(w, "throttled", throttled);
+    check_state(w, "scheduled", later);
+    check_why(w, throttled, "throttled", "(1 per 10s)");
+    check_why(w, later, "scheduled", "in 1m");
+    ok(pawl_pause_limit(w->p, "t", pawl_str("a"), NULL, &w->err));
+    check_why(w, throttled, "throttled", "pawl limits resume t --key \"a\"");
+    check_why(w, later, "scheduled", "in 1m");
+    ok(pawl_resume_limit(w->p, "t", pawl_str("a"), NULL, &w->err));
+    ok(pawl_pause_limit(w->p, "t", (pawl_bytes){0}, NULL, &w->err));
+    check_why(w, throttled, "throttled", "pawl limits resume t)");
+}
+
+/* A pause is a person's: neither another rate nor a program that starts ends it, and it takes no rate away. */
+static void a_pause_stays_until_it_is_resumed(void **state)
+{
+    world *w = *state;
+    char name[300];
+    memset(name, 'k', sizeof name);
+    pawl_bytes key = {name, sizeof name};
+    pawl_limits *l;
+    pawl_handler h = limited(w, (pawl_rate){.permits = 1, .period_us = S});
+    w->p = world_open(w, (pawl_options){.inline_mode = true, .inline_start_us = START});
+    ok(pawl_pause_limit(w->p, "t", (pawl_bytes){0}, "ann", &w->err));
+    ok(pawl_handle(w->p, &h, &w->err));
+    ok(pawl_start(w->p, &w->err));
+    run_due(w);
+    ok(pawl_set_limit(w->p, "t", key, &(pawl_rate){.permits = 7, .period_us = S}, "ann", &w->err));
+    ok(pawl_pause_limit(w->p, "t", key, "ann", &w->err));
+    ok(pawl_set_limit(w->p, "t", key, &(pawl_rate){.permits = 9, .period_us = S}, "ann", &w->err));
+    for (int resumed = 0; resumed < 2; resumed++) {
+        ok(pawl_get_limits(w->p, NULL, &l, &w->err));
+        assert_true(l->count == 2 && l->limits[0].rate.permits == 1 && l->limits[1].rate.permits == 9);
+        assert_true(l->limits[0].paused == !resumed && l->limits[1].paused == !resumed);
+        pawl_limits_free(l);
+        ok(pawl_resume_limit(w->p, "t", (pawl_bytes){0}, "ann", &w->err));
+        ok(pawl_resume_limit(w->p, "t", key, "ann", &w->err));
+    }
+    ok(pawl_get_limits(w->p, &(pawl_limit_filter){.key = key}, &l, &w->err));
+    assert_int_equal(l->count, 1);
+    pawl_limits_free(l);
 }
 
 static void the_newest_payload_runs_once(void **state)
@@ -333,6 +432,46 @@ static void what_a_node_holds_is_seen_by_others(void **state)
     ok(pawl_close(other));
 }
 
+static int count_deferred(world *w, pawl_subscription *s, char *last, size_t size)
+{
+    pawl_event e;
+    int count = 0;
+    while (pawl_next_event(s, 0, &e)) {
+        if (e.kind != PAWL_EVENT_DEFERRED) continue;
+        assert_true(e.value > pawl_now(w->p) - PAWL_HOUR);
+        snprintf(last, size, "%s", e.text);
+        count++;
+    }
+    return count;
+}
+
+/* The first of a key, then one for each half minute that says how many there were. */
+static void deferrals_are_told_together(void **state)
+{
+    world *w = *state;
+    char text[128];
+    pawl_handler h = limited(w, (pawl_rate){.permits = 1, .period_us = S, .burst = 1});
+    open_inline(w, &h, 1);
+    pawl_subscription *s;
+    pawl_limits *l;
+    ok(pawl_subscribe(w->p, 0, &s, &w->err));
+    for (int i = 0; i < 3; i++) send_keyed(w, "b", "2"); /* their slots come with their dispatch */
+    assert_int_equal(count_deferred(w, s, text, sizeof text), 1);
+    assert_string_equal(text, "key=b count=1");
+    ok(pawl_get_limits(w->p, NULL, &l, &w->err));
+    assert_int_equal(l->deferrals, 2);
+    pawl_limits_free(l);
+    for (int i = 0; i < 20; i++)
+        send(w, (pawl_task){.type = "t", .rate_key = pawl_str("a"), .payload = pawl_str("1"), .delay_us = i < 10 ? S : 40 * S});
+    advance(w, 20 * S);
+    assert_int_equal(count_deferred(w, s, text, sizeof text), 1);
+    assert_memory_equal(text, "key=a count=", 12);
+    advance(w, 30 * S);
+    assert_int_equal(count_deferred(w, s, text, sizeof text), 1);
+    assert_true(strncmp(text, "key=a count=", 12) == 0 && atoi(text + 12) > 1);
+    pawl_unsubscribe(s);
+}
+
 /* ---- changing ------------------------------------------------------------------------------------------------------------ */
 
 static void changed_while_running(void **state)
@@ -394,6 +533,26 @@ static void a_handler_tells_the_key(void **state)
     assert_non_null(strstr(w->log, "got no rate key from its handler"));
     advance(w, PAWL_MINUTE);
     assert_string_equal(w->journal, "11@0 21@0 @0 @0 12@10");
+}
+
+/* Also with a NUL; and nothing of a key upsets a terminal or a log. */
+static void keys_are_any_bytes(void **state)
+{
+    world *w = *state;
+    static const char *const texts[] = {"a\0b", "a\0c", "\x1b[2J"};
+    pawl_limits *l;
+    pawl_handler h = {.type = "t", .run = note_start, .ctx = w, .rate = {.permits = 1, .period_us = 10 * S}};
+    open_inline(w, &h, 1);
+    for (int i = 0; i < 6; i++)
+        send(w, (pawl_task){.type = "t", .rate_key = {texts[i % 3], i % 3 < 2 ? 3 : 4}, .payload = pawl_str(i % 3 ? "2" : "1")});
+    run_due(w);
+    advance(w, PAWL_MINUTE);
+    assert_string_equal(w->journal, "1@0 2@0 2@0 1@10 2@10 2@10");
+    ok(pawl_get_limits(w->p, &(pawl_limit_filter){.key = {texts[1], 3}}, &l, &w->err));
+    assert_int_equal(l->count, 1);
+    assert_memory_equal(l->limits[0].key.data, texts[1], 3);
+    pawl_limits_free(l);
+    assert_null(strchr(w->log, '\x1b'));
 }
 
 static void local_limits(void **state)
@@ -535,18 +694,23 @@ int main(int argc, char **argv)
         TEST(a_pause_ends_in_no_burst),
         TEST(retries_take_budget),
         TEST(retries_can_be_free),
+        TEST(waiting_is_neither_timed_nor_tried),
         TEST(beyond_the_horizon),
         TEST(discarded),
         TEST(cancelled_while_it_waits),
+        TEST(waiting_for_a_slot_or_a_time),
+        TEST(a_pause_stays_until_it_is_resumed),
         TEST(the_newest_payload_runs_once),
         TEST(a_due_flood_is_laid_out_once),
         TEST(the_queue_makes_no_difference),
         TEST(too_many_local_keys),
         TEST(the_newest_program_wins),
         TEST(what_a_node_holds_is_seen_by_others),
+        TEST(deferrals_are_told_together),
         TEST(changed_while_running),
         TEST(a_key_is_paused),
         TEST(a_handler_tells_the_key),
+        TEST(keys_are_any_bytes),
         TEST(local_limits),
         TEST(a_limiter_of_ones_own),
         TEST(waiting_holds_no_worker),

@@ -197,6 +197,111 @@ static void once_ends_with_its_success(void **state)
     ok(pawl_run_schedule(w->p, "fails", NULL, NULL, &id, &w->err));
 }
 
+/* ---- rate limits --------------------------------------------------------------------------------------------------------------- */
+
+static bool note_failed(pawl_run *run, void *ctx, const char *error)
+{
+    (void)run, (void)error;
+    note(ctx, "failed");
+    return true;
+}
+
+static bool note_cancelled(pawl_run *run, void *ctx)
+{
+    (void)run;
+    note(ctx, "cancelled");
+    return true;
+}
+
+static void open_limited(world *w, pawl_rate rate, pawl_rate_scope scope)
+{
+    pawl_handler h = {.type = "t", .run = note_start, .ctx = w, .rate = rate, .rate_scope = scope};
+    h.on_failed = note_failed;
+    h.on_cancelled = note_cancelled;
+    world_start(w, &h, 1, (pawl_options){.inline_mode = true, .inline_start_us = START});
+    ok(pawl_run_due(w->p, NULL, &w->err));
+}
+
+static pawl_schedule keyed(const char *name, int64_t seconds)
+{
+    return (pawl_schedule){
+        .name = name, .type = "t", .every = (int)seconds, .unit = PAWL_SECONDS, .rate_key = pawl_str("k"), .queue = "default"};
+}
+
+static void check_tasks(world *w, const char *state, size_t count)
+{
+    pawl_page *page;
+    ok(pawl_list(w->p, &(pawl_filter){.state = state}, &page, &w->err));
+    assert_int_equal(page->count, count);
+    pawl_page_free(page);
+}
+
+/* What finds no slot in time was no run and no failure: no hook, no dead letter. The next one comes when there is a slot, without a
+ * task for each occurrence until then. */
+static void skip_without_a_slot(world *w, pawl_rate rate, pawl_rate_scope scope)
+{
+    pawl_schedule s = keyed("r", 10);
+    s.max_runs = 3;
+    open_limited(w, rate, scope);
+    put(w, s);
+    assert_non_null(strstr(w->log, "schedule 'r' falls due every 10s"));
+    advance(w, 7 * PAWL_HOUR);
+    assert_string_equal(w->journal, "@10 @7210 @14410");
+    check_tasks(w, "failed", 0);
+    check_tasks(w, "cancelled", 2);
+    pawl_schedule_info *info = find(w, "r", 0);
+    assert_true(info->off == PAWL_OFF_ENDED && info->runs == 3 && info->fired == 5 && info->skipped > 0);
+    pawl_schedule_info_free(info);
+}
+
+static void beyond_the_horizon(void **state)
+{
+    skip_without_a_slot(*state, (pawl_rate){.permits = 1, .period_us = 2 * PAWL_HOUR}, PAWL_RATE_SHARED);
+}
+
+static void beyond_the_horizon_of_a_local_limit(void **state)
+{
+    skip_without_a_slot(*state, (pawl_rate){.permits = 1, .period_us = 2 * PAWL_HOUR}, PAWL_RATE_LOCAL);
+}
+
+static void discarded(void **state)
+{
+    skip_without_a_slot(*state, (pawl_rate){.permits = 1, .period_us = 2 * PAWL_HOUR, .discard = true}, PAWL_RATE_SHARED);
+}
+
+/* A limit that is raised lets it go on within a minute, however far away the slot was. */
+static void not_held_by_an_old_limit(void **state)
+{
+    world *w = *state;
+    open_limited(w, (pawl_rate){.permits = 1, .period_us = 2 * PAWL_HOUR}, PAWL_RATE_SHARED);
+    put(w, keyed("r", 10));
+    advance(w, 1000 * S);
+    assert_string_equal(w->journal, "@10");
+    check_counts(w, "r", 2, 17); /* one a minute */
+    ok(pawl_set_limit(w->p, "t", (pawl_bytes){0}, &(pawl_rate){.permits = 2, .period_us = S}, NULL, &w->err));
+    advance(w, 65 * S);
+    assert_string_equal(w->journal, "@10 @1050 @1060");
+}
+
+/* Late occurrences keep the rhythm; one that would run behind the end does not run at all. */
+static void late_but_not_behind_the_end(void **state)
+{
+    world *w = *state;
+    open_limited(w, (pawl_rate){.permits = 1, .period_us = 15 * S}, PAWL_RATE_SHARED);
+    pawl_schedule s = keyed("r", 10);
+    s.until_us = START + 60 * S;
+    s.overlap = PAWL_OVERLAP_ALLOW;
+    put(w, s);
+    advance(w, PAWL_HOUR);
+    assert_string_equal(w->journal, "@10 @25 @40 @55");
+    check_tasks(w, "failed", 0);
+    check_tasks(w, "pending", 0);
+    pawl_id id;
+    ok(pawl_run_schedule(w->p, "r", NULL, NULL, &id, &w->err));
+    ok(pawl_run_due(w->p, NULL, &w->err));
+    assert_string_equal(w->journal, "@10 @25 @40 @55 @3600");
+}
+
 /* ---- missed ------------------------------------------------------------------------------------------------------------------ */
 
 static void an_hour_missed(void **state)
@@ -444,6 +549,11 @@ int main(int argc, char **argv)
         TEST(until_and_max_runs),
         TEST(a_run_that_never_started_is_given_back),
         TEST(once_ends_with_its_success),
+        TEST(beyond_the_horizon),
+        TEST(beyond_the_horizon_of_a_local_limit),
+        TEST(discarded),
+        TEST(not_held_by_an_old_limit),
+        TEST(late_but_not_behind_the_end),
         TEST(an_hour_missed),
         TEST(one_that_just_slipped_runs),
         TEST(overlap),

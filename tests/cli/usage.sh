@@ -22,8 +22,8 @@ exits "no command at all" 2 pawl
 like "says what there is" "$err" "usage: pawl COMMAND"
 exits "help of a group" 0 pawl help tasks
 like "lists its commands" "$out" "tasks cancel"
-exits "a group alone" 2 pawl tasks
-like "a group alone: lists its commands" "$err" "tasks list"
+exits "a group alone" 2 pawl cron
+like "a group alone: lists its commands" "$err" "cron next"
 exits "a group with --help" 0 pawl queues --help
 
 exits "unknown command" 2 pawl enqueu

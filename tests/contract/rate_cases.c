@@ -572,6 +572,65 @@ static void paused_nothing_starts(world *w)
     reserve(w, n, &got, 0, PAWL_OP_DONE);
 }
 
+static pawl_op *op_pause(world *w, const char *key, bool paused)
+{
+    pawl_op *op = op_limit(w, "t", key, (pawl_rate){0});
+    op->u.limit.paused = paused;
+    op->u.limit.keep_rate = true;
+    op->u.limit.move = 9;
+    return op;
+}
+
+static pawl_limit_info only_limit(world *w);
+
+static void a_pause_leaves_the_rate_alone(world *w)
+{
+    char key[301];
+    memset(key, 'k', 300);
+    key[300] = '\0';
+    assert_int_equal(apply(w, w->a, 0, op_limit(w, "t", key, per_second(3))), PAWL_OP_DONE);
+    assert_int_equal(apply(w, w->a, 0, op_pause(w, key, true)), PAWL_OP_UPDATED);
+    assert_int_equal(apply(w, w->a, 0, op_pause(w, key, true)), PAWL_OP_EXISTING);
+    pawl_limit_info l = only_limit(w);
+    assert_true(l.paused && l.rate.burst == 3);
+    assert_int_equal(apply(w, w->b, 0, op_pause(w, key, false)), PAWL_OP_UPDATED);
+    l = only_limit(w);
+    assert_true(!l.paused && l.rate.burst == 3);
+    int64_t now_us = w->clock.now_us;
+    for (int i = 0; i < 4; i++) assert_int_equal(run_at(w, due(w, key)) - now_us, i < 3 ? 0 : S);
+}
+
+/* Nor does a program that starts, whose limit it then is; nor one that is taken away. */
+static void another_rate_resumes_nothing(world *w)
+{
+    assert_int_equal(apply(w, w->a, 0, op_pause(w, NULL, true)), PAWL_OP_DONE);
+    pawl_op *initial = op_limit(w, "t", NULL, per_second(5)), *set = op_limit(w, "t", NULL, per_second(2));
+    initial->u.limit.initial = true;
+    set->u.limit.keep_paused = true;
+    assert_int_equal(apply(w, w->a, 0, initial), PAWL_OP_UPDATED);
+    assert_int_equal(apply(w, w->a, 0, initial), PAWL_OP_EXISTING);
+    assert_int_equal(apply(w, w->a, 0, set), PAWL_OP_UPDATED);
+    assert_true(only_limit(w).paused);
+    assert_int_equal(apply(w, w->a, 0, op_pause(w, NULL, false)), PAWL_OP_UPDATED);
+    pawl_limit_info l = only_limit(w);
+    assert_true(!l.paused && l.rate.burst == 2);
+    assert_int_equal(apply(w, w->a, 0, op_pause(w, NULL, true)), PAWL_OP_UPDATED);
+    set = op_limit(w, "t", NULL, (pawl_rate){0});
+    set->u.limit.keep_paused = true;
+    assert_int_equal(apply(w, w->a, 0, set), PAWL_OP_UPDATED);
+    l = only_limit(w);
+    assert_true(l.paused && l.rate.permits == 0);
+}
+
+static void keys_are_any_bytes(world *w)
+{
+    static const char *const keys[] = {"k", "K", "k ", "\xff\xfe", "\xc3\x28", "%_\\'\"", "\x01"};
+    limit(w, "t", per_second(1));
+    int64_t now_us = w->clock.now_us;
+    for (int round = 0; round < 2; round++)
+        for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) assert_int_equal(run_at(w, due(w, keys[i])) - now_us, round * S);
+}
+
 static void long_keys_are_known_by_their_hash(world *w)
 {
     char key[300], other[300];
@@ -594,6 +653,14 @@ static pawl_limits *limits_of(world *w, pawl_limit_filter filter)
     pawl_query query = {.kind = PAWL_QUERY_LIMITS, .limit_filter = &filter};
     assert_int_equal(w->a->type->read(w->a, &query, w->arena, &w->err), PAWL_OK);
     return query.limits;
+}
+
+/* The only one there is: of the type, or of a key. */
+static pawl_limit_info only_limit(world *w)
+{
+    const pawl_limits *l = limits_of(w, (pawl_limit_filter){.type = "t"});
+    assert_int_equal(l->count, 1);
+    return l->limits[0];
 }
 
 static void idle_budgets_are_forgotten(world *w)
@@ -645,6 +712,34 @@ static void they_outlive_the_handle(world *w)
     assert_int_equal(run_at(w, due(w, "k")), now_us + 2 * S);
 }
 
+/* Only `id` is shown as what the name says. */
+static void check_only(world *w, const char *name, pawl_id id)
+{
+    const pawl_filter filter = {.state = name, .limit = 10};
+    pawl_query list = {.kind = PAWL_QUERY_LIST, .filter = &filter};
+    assert_int_equal(w->a->type->read(w->a, &list, w->arena, &w->err), PAWL_OK);
+    assert_int_equal(list.page->count, 1);
+    assert_true(list.page->tasks[0]->id == id);
+    assert_string_equal(list.page->tasks[0]->display, name);
+    assert_string_equal(get(w, id)->display, name);
+}
+
+/* Until its slot. One that is for later has none. */
+static void those_that_wait_are_throttled(world *w)
+{
+    limit(w, "t", per_second(1));
+    due(w, "k");
+    pawl_id waits = due(w, "k");
+    pawl_id later = insert(w, w->a, 0, (spec){.rate_key = "k", .delay_us = PAWL_HOUR});
+    check_only(w, "throttled", waits);
+    check_only(w, "scheduled", later);
+    advance(w, 2 * S);
+    const pawl_filter filter = {.state = "throttled", .limit = 10};
+    pawl_query list = {.kind = PAWL_QUERY_LIST, .filter = &filter};
+    assert_int_equal(w->a->type->read(w->a, &list, w->arena, &w->err), PAWL_OK);
+    assert_int_equal(list.page->count, 0);
+}
+
 static void queues_say_how_many_wait(world *w)
 {
     limit(w, "t", per_second(1));
@@ -657,6 +752,7 @@ static void queues_say_how_many_wait(world *w)
 }
 
 CASES(rate_cases){
+    {"rate: those that wait are throttled", those_that_wait_are_throttled},
     {"rate: queues say how many wait", queues_say_how_many_wait},
     {"rate: without a limit nothing changes", without_a_limit_nothing_changes},
     {"rate: a burst, then the pace", a_burst_then_the_pace},
@@ -692,6 +788,9 @@ CASES(rate_cases){
     {"rate: waiting tasks ask anew when it changes", waiting_tasks_ask_anew_when_it_changes},
     {"rate: taken away, nothing is limited", taken_away_nothing_is_limited},
     {"rate: paused, nothing starts", paused_nothing_starts},
+    {"rate: a pause leaves the rate alone", a_pause_leaves_the_rate_alone},
+    {"rate: another rate resumes nothing", another_rate_resumes_nothing},
+    {"rate: keys are any bytes", keys_are_any_bytes},
     {"rate: long keys are known by their hash", long_keys_are_known_by_their_hash},
     {"rate: idle budgets are forgotten", idle_budgets_are_forgotten},
     {"rate: budgets are shown", budgets_are_shown},

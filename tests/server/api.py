@@ -190,6 +190,7 @@ def store():
     call("PUT", "/v1/limits/greet?key=acme", {"permits": 1, "period_us": 1000000, "burst": 3}, 200)
     limits = call("GET", "/v1/limits", wanted=200).json["limits"]
     checks.equal("limits", [(l["type"], l.get("key"), l["permits"], l["burst"]) for l in limits], [("greet", None, 15, 15), ("greet", "acme", 1, 3)])
+    checks.that("no key", "leave it out for all" in call("PUT", "/v1/limits/greet?key=", {"permits": 1, "period": "1m"}, 422).json["detail"])
     call("POST", "/v1/limits/greet/pause?key=acme", wanted=200)
     checks.that("paused", call("GET", "/v1/limits?key=acme").json["limits"][0]["paused"])
     call("POST", "/v1/limits/greet/resume?key=acme", wanted=200)

@@ -72,16 +72,16 @@ void judge_limit_put(judge *j, const pawl_op *op, const wire *w)
     int type = name_at(type_names, TYPES, op->u.limit.type, strlen(op->u.limit.type));
     int key = op->u.limit.key.len ? name_at(rate_key_names, RATE_KEYS, op->u.limit.key.data, op->u.limit.key.len) : -1;
     mlimit *l = &j->limits[type][key + 1];
-    bool same = l->stored && same_rate(&l->rate, &op->u.limit.rate) && l->paused == op->u.limit.paused;
-    bool stays = same || (op->u.limit.initial && l->stored && l->paused);
+    pawl_rate rate = l->stored && op->u.limit.keep_rate ? l->rate : op->u.limit.rate;
+    bool paused = l->stored && (op->u.limit.initial || op->u.limit.keep_paused) ? l->paused : op->u.limit.paused;
+    bool stays = l->stored && same_rate(&l->rate, &rate) && l->paused == paused;
     pawl_op_result right = stays ? PAWL_OP_EXISTING : l->stored ? PAWL_OP_UPDATED : PAWL_OP_DONE;
-    NOTE(s, NULL, "limit of %s, key %d: %d per %u, burst %d, pause %d: result %d", TEXT(type_names[type]), key,
-         op->u.limit.rate.permits, op->u.limit.rate.period_us, op->u.limit.rate.burst, op->u.limit.paused, op->result);
+    NOTE(s, NULL, "limit of %s, key %d: %d per %u, burst %d, pause %d: result %d", TEXT(type_names[type]), key, rate.permits,
+         rate.period_us, rate.burst, paused, op->result);
     if (op->result != right)
         broken(s, "the newest limit wins", "type %d, key %d: answered %d, should be %d", type, key, op->result, right);
     if (!stays) {
-        *l = (mlimit){
-            .rate = op->u.limit.rate, .paused = op->u.limit.paused, .stored = op->u.limit.rate.permits > 0 || op->u.limit.paused};
+        *l = (mlimit){.rate = rate, .paused = paused, .stored = rate.permits > 0 || paused};
         for (int k = 0; k < RATE_KEYS; k++)
             if (key < 0 || key == k) j->gates[type * RATE_KEYS + k].changes++;
         s->stats[STAT_LIMIT_CHANGES]++;

@@ -219,12 +219,6 @@ bool rowstore_is_slotted(tx *t, const row_data *d, const pawl_op *op)
     return op->u.limit.key.len ? strcmp(gate, prefix) == 0 : strncmp(gate, prefix, strlen(prefix)) == 0;
 }
 
-static bool same_rate(const pawl_rate *a, const pawl_rate *b)
-{
-    return a->permits == b->permits && a->period_us == b->period_us && a->burst == b->burst && a->start_empty == b->start_empty &&
-           a->retries_free == b->retries_free && a->discard == b->discard && a->horizon_us == b->horizon_us;
-}
-
 static void move_slotted(tx *t, const pawl_op *op)
 {
     list_each(link, &t->db->tables[ROW_TASK]) {
@@ -241,17 +235,17 @@ void rowstore_limit(tx *t, pawl_op *op)
 {
     row *r = limit_row(t, op->u.limit.type, op->u.limit.key);
     const row_data *was = rowtx_read(t, r);
-    bool had = was->limit.stored;
-    bool same = had && same_rate(&was->limit.rate, &op->u.limit.rate) && was->limit.paused == op->u.limit.paused;
+    pawl_rate rate = was->limit.rate;
+    bool had = was->limit.stored, paused = was->limit.paused;
     op->u.limit.more = false;
     op->result = had ? PAWL_OP_UPDATED : PAWL_OP_DONE;
-    if (same || (op->u.limit.initial && had && was->limit.paused)) {
+    if (!limit_change(op, had, &rate, &paused)) {
         op->result = PAWL_OP_EXISTING;
     } else {
         row_data *d = rowtx_write(t, r);
-        d->limit.rate = op->u.limit.rate;
-        d->limit.paused = op->u.limit.paused;
-        d->limit.stored = op->u.limit.rate.permits > 0 || op->u.limit.paused;
+        d->limit.rate = rate;
+        d->limit.paused = paused;
+        d->limit.stored = rate.permits > 0 || paused;
         rowstore_of(t)->limits_version++; /* a number told to people: it may count what is rolled back */
     }
     if (op->u.limit.move) move_slotted(t, op);

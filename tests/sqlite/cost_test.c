@@ -303,6 +303,51 @@ static void limit_daily(place *p, pawl_store *s)
     assert_int_equal(op.result, PAWL_OP_DONE);
 }
 
+static void count_task_row(void *ctx, int what, const char *database, const char *table, sqlite3_int64 id)
+{
+    (void)what, (void)database, (void)id;
+    *(int *)ctx += strcmp(table, "pawl_live") == 0 || strcmp(table, "pawl_leased") == 0 || strcmp(table, "pawl_body") == 0;
+}
+
+/* How many rows of tasks it writes. */
+static int reserve_rows(place *p, pawl_store *s, int64_t node, const pawl_claimed *of, int64_t near_us, pawl_op_result result)
+{
+    static int64_t number;
+    int rows = 0;
+    pawl_op op = {.kind = PAWL_OP_RESERVE, .id = of->body->id, .fence = of->fence, .audit = PAWL_AUDIT_FULL}, *ops[] = {&op};
+    op.u.reserve.near_us = near_us;
+    pawl_batch batch = {.node = node, .number = ++number, .ops = ops, .count = 1};
+    sqlite3_update_hook(inside(s)->writer.db, count_task_row, &rows);
+    assert_ok(p, s->type->apply(s, &batch, p->arena, &p->err));
+    sqlite3_update_hook(inside(s)->writer.db, NULL, NULL);
+    assert_int_equal(op.result, result);
+    return rows;
+}
+
+static void a_near_slot_writes_no_row_of_the_task(void **state)
+{
+    place *p = *state;
+    pawl_store *s = open_store(p);
+    int64_t node = join(p, s);
+    pawl_claimed tasks[3];
+    pawl_op op = {.kind = PAWL_OP_LIMIT, .audit = PAWL_AUDIT_FULL}, *ops[] = {&op};
+    op.u.limit.type = "t";
+    op.u.limit.rate = (pawl_rate){.permits = 1, .period_us = PAWL_SECOND};
+    pawl_batch batch = {.ops = ops, .count = 1};
+    assert_ok(p, s->type->apply(s, &batch, p->arena, &p->err));
+    insert_many(p, s, (many){.count = 3, .delay_us = 1000, .rate_key = "k"});
+    p->clock.now_us += 2000;
+    pawl_want want = {.queue = "q", .free = 3, .any_type = true};
+    pawl_claim call = {.node = node, .wants = &want, .wants_count = 1, .allocator = alloc_default(), .tasks = tasks};
+    assert_ok(p, s->type->claim(s, &call, p->arena, &p->err));
+    assert_int_equal(call.tasks_count, 3);
+    assert_int_equal(reserve_rows(p, s, node, &tasks[0], PAWL_SECOND, PAWL_OP_DONE), 0);
+    assert_int_equal(reserve_rows(p, s, node, &tasks[1], PAWL_SECOND, PAWL_OP_DONE), 0); /* a second away */
+    assert_true(reserve_rows(p, s, node, &tasks[2], PAWL_SECOND, PAWL_OP_MOVED) > 0);
+    free_bodies(tasks, 3);
+    store_close(s);
+}
+
 /* Many of a key that has no budget, due and still without slots, then one of another key: it is in the first claim, and what that
  * costs does not depend on how many they are. */
 static void a_flood_of_one_key_costs_others_nothing(void **state)
@@ -348,6 +393,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(future_tasks_hide_nothing_and_cost_nothing),
+        TEST(a_near_slot_writes_no_row_of_the_task),
         TEST(a_flood_of_one_key_costs_others_nothing),
         TEST(unknown_types_hide_nothing_and_cost_nothing),
         TEST(history_costs_nothing),

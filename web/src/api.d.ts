@@ -34,7 +34,7 @@ export interface NewTask {
 }
 
 export interface Filter {
-  state?: string; /* waiting, pending, scheduled, retrying, leased, running, stale, succeeded, failed or cancelled */
+  state?: string; /* waiting, pending, scheduled, retrying, throttled, blocked, leased, running, stale, succeeded, failed or cancelled */
   type?: string; /* only tasks of this type */
   queue?: string; /* only tasks of this queue */
   tenant?: string; /* only tasks of this tenant */

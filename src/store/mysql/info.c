@@ -53,6 +53,7 @@ enum { /* columns of read.sql */
        LEASED,
        NOW,
        BLOCKED,
+       SLOTTED,
        PAYLOAD,
        RESULT
 };
@@ -115,10 +116,11 @@ static void read_texts(reading *r, pawl_info *info, const answer *from, int row,
     info->note = my_read_text(r, from, row, at + NOTE);
 }
 
-static const char *display_of(const pawl_info *info, bool pulse, bool blocked, int64_t now_us)
+static const char *display_of(const pawl_info *info, bool pulse, bool blocked, bool slotted, int64_t now_us)
 {
     if (info->state == PAWL_PENDING && blocked) return "blocked";
-    if (info->state == PAWL_PENDING && info->run_at_us > now_us) return info->failures > 0 ? "retrying" : "scheduled";
+    if (info->state == PAWL_PENDING && info->run_at_us > now_us)
+        return slotted ? "throttled" : info->failures > 0 ? "retrying" : "scheduled";
     if (info->state == PAWL_LEASED) return pulse ? "running" : "stale";
     return pawl_state_name(info->state);
 }
@@ -129,8 +131,8 @@ pawl_info *my_info_read(reading *r, const answer *from, int row, int first, info
     if (!info) return NULL;
     read_numbers(info, more, from, row, first);
     read_texts(r, info, from, row, first);
-    info->display =
-        display_of(info, truth(from, row, first + PULSE), truth(from, row, first + BLOCKED), get_int(from, row, first + NOW));
+    info->display = display_of(info, truth(from, row, first + PULSE), truth(from, row, first + BLOCKED),
+                               truth(from, row, first + SLOTTED), get_int(from, row, first + NOW));
     return info;
 }
 

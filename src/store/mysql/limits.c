@@ -235,16 +235,10 @@ bool my_load_plans(work *w)
     return true;
 }
 
-static bool same_rate(const pawl_rate *a, const pawl_rate *b)
-{
-    return a->permits == b->permits && a->period_us == b->period_us && a->burst == b->burst && a->start_empty == b->start_empty &&
-           a->retries_free == b->retries_free && a->discard == b->discard && a->horizon_us == b->horizon_us;
-}
-
-static void limit_put(work *w, const flat_op *o, pawl_bytes key)
+static void limit_put(work *w, const flat_op *o, pawl_bytes key, const stored_limit *l)
 {
     const pawl_op *op = o->op;
-    const pawl_rate *r = &op->u.limit.rate;
+    const pawl_rate *r = &l->rate;
     conn *c = w->c;
     my_put_int(c, o->type_id);
     my_put_bytes(c, key);
@@ -252,7 +246,7 @@ static void limit_put(work *w, const flat_op *o, pawl_bytes key)
     my_put_int(c, r->period_us);
     my_put_int(c, r->burst);
     my_put_int(c, r->horizon_us);
-    my_put_int(c, limit_flags(r, op->u.limit.paused));
+    my_put_int(c, limit_flags(r, l->paused));
     my_put_int(c, w->now_us);
     my_add(c, SQL_limit_put);
     my_add(c, SQL_limits_changed);
@@ -276,13 +270,13 @@ void my_apply_limit(work *w, flat_op *o)
     pawl_op *op = o->op;
     const limit_plan *p = plan_of(w, op);
     pawl_bytes key = limit_key(op->u.limit.key, room);
-    bool had = my_limit_in_force(&p->old);
-    bool same = had && same_rate(&p->old.rate, &op->u.limit.rate) && p->old.paused == op->u.limit.paused;
+    stored_limit l = p->old;
+    bool had = my_limit_in_force(&l);
     if (!key.data) key.data = "";
-    if (same || (op->u.limit.initial && had && p->old.paused)) {
+    if (!limit_change(op, had, &l.rate, &l.paused)) {
         op->result = PAWL_OP_EXISTING;
     } else {
-        limit_put(w, o, key);
+        limit_put(w, o, key, &l);
         op->result = had ? PAWL_OP_UPDATED : PAWL_OP_DONE;
     }
     pull(w, p);

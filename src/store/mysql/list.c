@@ -20,24 +20,19 @@ typedef struct wanted {
     const char *display; /* what must hold besides; NULL: nothing */
 } wanted;
 
-#define SCHEDULED "run_at_us > now_us AND failures = 0 AND NOT blocked"
-#define RETRYING "run_at_us > now_us AND failures > 0 AND NOT blocked"
+#define SCHEDULED "run_at_us > now_us AND failures = 0 AND NOT blocked AND NOT slotted"
+#define RETRYING "run_at_us > now_us AND failures > 0 AND NOT blocked AND NOT slotted"
+#define THROTTLED "run_at_us > now_us AND NOT blocked AND slotted"
 #define RUNNING "pulse = 1"
 #define STALE "COALESCE(pulse, 0) = 0"
 
 static const wanted states[] = {
-    {"waiting", "pawl_live", PAWL_WAITING, NULL},
-    {"pending", "pawl_live", PAWL_PENDING, NULL},
-    {"scheduled", "pawl_live", PAWL_PENDING, SCHEDULED},
-    {"retrying", "pawl_live", PAWL_PENDING, RETRYING},
-    {"leased", "pawl_leased", PAWL_LEASED, NULL},
-    {"running", "pawl_leased", PAWL_LEASED, RUNNING},
-    {"stale", "pawl_leased", PAWL_LEASED, STALE},
-    {"succeeded", "pawl_done", PAWL_SUCCEEDED, NULL},
-    {"cancelled", "pawl_done", PAWL_CANCELLED, NULL},
-    {"failed", "pawl_failed", PAWL_FAILED, NULL},
-    {"blocked", "pawl_live", PAWL_PENDING, "blocked"},
-    {"throttled", "pawl_live", PAWL_STATE_COUNT, NULL}, /* nothing is, so far */
+    {"waiting", "pawl_live", PAWL_WAITING, NULL},        {"pending", "pawl_live", PAWL_PENDING, NULL},
+    {"scheduled", "pawl_live", PAWL_PENDING, SCHEDULED}, {"retrying", "pawl_live", PAWL_PENDING, RETRYING},
+    {"leased", "pawl_leased", PAWL_LEASED, NULL},        {"running", "pawl_leased", PAWL_LEASED, RUNNING},
+    {"stale", "pawl_leased", PAWL_LEASED, STALE},        {"succeeded", "pawl_done", PAWL_SUCCEEDED, NULL},
+    {"cancelled", "pawl_done", PAWL_CANCELLED, NULL},    {"failed", "pawl_failed", PAWL_FAILED, NULL},
+    {"blocked", "pawl_live", PAWL_PENDING, "blocked"},   {"throttled", "pawl_live", PAWL_PENDING, THROTTLED},
 };
 
 typedef struct listing {

@@ -23,7 +23,8 @@ SELECT b.id, CASE WHEN l.id IS NOT NULL THEN 3 ELSE COALESCE(v.state, d.state, f
     l.id IS NOT NULL AND n.alive = 1 AND (SELECT MAX(h.expires_us) FROM @.pawl_lane h WHERE h.node = l.node) > c.boot_us AS pulse,
     COALESCE(d.outcome, f.outcome), COALESCE(d.run_us, f.run_us), COALESCE(d.log_lines, f.log_lines), b.born, COALESCE(l.level, b.level),
     COALESCE(d.level, f.level), COALESCE(d.flags, f.flags), COALESCE(l.leased_us, d.leased_us, f.leased_us, b.created_us), c.now_us,
-    v.ready IS NULL AND EXISTS (SELECT 1 FROM @.pawl_blocked k WHERE k.task_id = v.id) AS blocked $2
+    v.ready IS NULL AND EXISTS (SELECT 1 FROM @.pawl_blocked k WHERE k.task_id = v.id) AS blocked,
+    EXISTS (SELECT 1 FROM @.pawl_slotted s WHERE s.task_id = v.id) AS slotted $2
 FROM (SELECT COALESCE($4, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))) AS now_us,
              COALESCE($5, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))) AS boot_us) c
 STRAIGHT_JOIN @.pawl_body b

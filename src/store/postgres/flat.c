@@ -483,7 +483,11 @@ void pg_flat_people(params *p, const flat *f, interned *n)
 
 /* ---- slots and limits ---------------------------------------------------------------------------------------------------- */
 
-enum { INITIAL = 16 }; /* of the flags that pawl_limit_put takes; the others are those of pawl_limit */
+enum {
+    INITIAL = 16,
+    KEEP_PAUSED = 32,
+    KEEP_RATE = 64
+}; /* of the flags that pawl_limit_put takes; the others are those of pawl_limit */
 
 static pawl_bytes key_of(const pawl_op *op)
 {
@@ -512,8 +516,8 @@ void pg_flat_slots(params *p, const flat *f)
 
 static int flags_of(const pawl_op *op)
 {
-    const pawl_rate *r = &op->u.limit.rate;
-    return limit_flags(r, op->u.limit.paused) | (op->u.limit.initial ? INITIAL : 0);
+    return limit_flags(&op->u.limit.rate, op->u.limit.paused) | (op->u.limit.initial ? INITIAL : 0) |
+           (op->u.limit.keep_paused ? KEEP_PAUSED : 0) | (op->u.limit.keep_rate ? KEEP_RATE : 0);
 }
 
 static void array_rate(params *p, const pawl_op *op)

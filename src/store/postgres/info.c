@@ -53,6 +53,7 @@ enum { /* columns of read.sql */
        LEASED,
        NOW,
        BLOCKED,
+       SLOTTED,
        PAYLOAD,
        RESULT
 };
@@ -118,10 +119,11 @@ static void read_texts(reading *r, pawl_info *info, const PGresult *from, int ro
     info->note = pg_read_text(r, from, row, at + NOTE);
 }
 
-static const char *display_of(const pawl_info *info, bool pulse, bool blocked, int64_t now_us)
+static const char *display_of(const pawl_info *info, bool pulse, bool blocked, bool slotted, int64_t now_us)
 {
     if (blocked) return "blocked";
-    if (info->state == PAWL_PENDING && info->run_at_us > now_us) return info->failures > 0 ? "retrying" : "scheduled";
+    if (info->state == PAWL_PENDING && info->run_at_us > now_us)
+        return slotted ? "throttled" : info->failures > 0 ? "retrying" : "scheduled";
     if (info->state == PAWL_LEASED) return pulse ? "running" : "stale";
     return pawl_state_name(info->state);
 }
@@ -132,8 +134,8 @@ pawl_info *pg_info_read(reading *r, const PGresult *from, int row, int first, in
     if (!info) return NULL;
     read_numbers(info, more, from, row, first);
     read_texts(r, info, from, row, first);
-    info->display =
-        display_of(info, truth(from, row, first + PULSE), truth(from, row, first + BLOCKED), wire64(from, row, first + NOW));
+    info->display = display_of(info, truth(from, row, first + PULSE), truth(from, row, first + BLOCKED),
+                               truth(from, row, first + SLOTTED), wire64(from, row, first + NOW));
     return info;
 }
 

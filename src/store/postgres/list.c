@@ -11,7 +11,7 @@
 #define LAST_LOOK 5000
 #define LAST_SEARCH 800 /* payloads are looked into */
 
-typedef enum display { ANY, SCHEDULED, RETRYING, RUNNING, STALE, BLOCKED } display; /* as read.sql numbers them */
+typedef enum display { ANY, SCHEDULED, RETRYING, RUNNING, STALE, BLOCKED, THROTTLED } display; /* as read.sql numbers them */
 
 /* What a filter's state asks for, in terms of stored rows. */
 typedef struct wanted {
@@ -22,18 +22,12 @@ typedef struct wanted {
 } wanted;
 
 static const wanted states[] = {
-    {"waiting", SQL_list_live, PAWL_WAITING, ANY},
-    {"pending", SQL_list_live, PAWL_PENDING, ANY},
-    {"scheduled", SQL_list_live, PAWL_PENDING, SCHEDULED},
-    {"retrying", SQL_list_live, PAWL_PENDING, RETRYING},
-    {"leased", SQL_list_leased, PAWL_LEASED, ANY},
-    {"running", SQL_list_leased, PAWL_LEASED, RUNNING},
-    {"stale", SQL_list_leased, PAWL_LEASED, STALE},
-    {"succeeded", SQL_list_done, PAWL_SUCCEEDED, ANY},
-    {"cancelled", SQL_list_done, PAWL_CANCELLED, ANY},
-    {"failed", SQL_list_failed, PAWL_FAILED, ANY},
-    {"blocked", SQL_list_live, PAWL_PENDING, BLOCKED},
-    {"throttled", SQL_list_live, PAWL_STATE_COUNT, ANY}, /* nothing is, so far */
+    {"waiting", SQL_list_live, PAWL_WAITING, ANY},         {"pending", SQL_list_live, PAWL_PENDING, ANY},
+    {"scheduled", SQL_list_live, PAWL_PENDING, SCHEDULED}, {"retrying", SQL_list_live, PAWL_PENDING, RETRYING},
+    {"leased", SQL_list_leased, PAWL_LEASED, ANY},         {"running", SQL_list_leased, PAWL_LEASED, RUNNING},
+    {"stale", SQL_list_leased, PAWL_LEASED, STALE},        {"succeeded", SQL_list_done, PAWL_SUCCEEDED, ANY},
+    {"cancelled", SQL_list_done, PAWL_CANCELLED, ANY},     {"failed", SQL_list_failed, PAWL_FAILED, ANY},
+    {"blocked", SQL_list_live, PAWL_PENDING, BLOCKED},     {"throttled", SQL_list_live, PAWL_PENDING, THROTTLED},
 };
 
 typedef struct listing {

@@ -10,7 +10,8 @@ SELECT t.id, t.state::int8, t.created_us, t.priority::int8, t.audit::int8, t.max
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > coalesce(($1::int8[])[2], @.pawl_now()) AS pulse, t.outcome::int8, t.run_us,
     t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, coalesce(($1::int8[])[1], @.pawl_now()) AS now_us,
-    t.state = 2 AND EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) AS blocked, t.payload, t.result
+    t.state = 2 AND EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) AS blocked,
+    t.state = 2 AND EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id) AS slotted, t.payload, t.result
 FROM @.pawl_task t WHERE t.id = $2;
 
 -- name: attempts
@@ -81,7 +82,8 @@ hit AS (
     t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
-    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) ELSE false END AS blocked
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) ELSE false END AS blocked,
+    CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id) ELSE false END AS slotted
     FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
             AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
             AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
@@ -97,10 +99,12 @@ hit AS (
                        THEN strpos(lower(convert_from(h.held, 'LATIN1') COLLATE "C"), convert_from(convert_to(w, 'UTF8'), 'LATIN1'))
                        ELSE strpos(lower(encode(h.held, 'escape') COLLATE "C"), encode(convert_to(w, 'UTF8'), 'escape')) END = 0))
         AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
-                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) AND NOT EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id)
                            WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
-                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) AND NOT EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id)
                            WHEN 5 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                           WHEN 6 THEN t.run_at_us > c.now_us AND EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id)
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            ELSE true END
@@ -112,12 +116,14 @@ LEFT JOIN hit ON true ORDER BY CASE WHEN $3 THEN hit.id ELSE -hit.id END;
 WITH c AS (SELECT coalesce(($1::int8[])[1], @.pawl_now()) AS now_us, coalesce(($1::int8[])[2], @.pawl_now()) AS boot_us),
 seen AS MATERIALIZED (
     (SELECT x.id AS id, CASE $14::int8 WHEN 1 THEN x.run_at_us > (SELECT now_us FROM c) AND x.failures = 0
-        WHEN 2 THEN x.run_at_us > (SELECT now_us FROM c) AND x.failures > 0 WHEN 5 THEN x.blocked ELSE true END AS fits
+        WHEN 2 THEN x.run_at_us > (SELECT now_us FROM c) AND x.failures > 0 WHEN 5 THEN x.blocked
+        WHEN 6 THEN x.run_at_us > (SELECT now_us FROM c) ELSE true END AS fits
      FROM @.pawl_live x WHERE NOT $3::bool AND x.id < $2 AND x.id >= $15 AND x.id <= $16 AND ($6::int8 IS NULL OR x.state = $6)
      ORDER BY x.id DESC LIMIT $4)
     UNION ALL
     (SELECT x.id AS id, CASE $14::int8 WHEN 1 THEN x.run_at_us > (SELECT now_us FROM c) AND x.failures = 0
-        WHEN 2 THEN x.run_at_us > (SELECT now_us FROM c) AND x.failures > 0 WHEN 5 THEN x.blocked ELSE true END AS fits
+        WHEN 2 THEN x.run_at_us > (SELECT now_us FROM c) AND x.failures > 0 WHEN 5 THEN x.blocked
+        WHEN 6 THEN x.run_at_us > (SELECT now_us FROM c) ELSE true END AS fits
      FROM @.pawl_live x WHERE $3 AND x.id > $2 AND x.id >= $15 AND x.id <= $16 AND ($6::int8 IS NULL OR x.state = $6)
      ORDER BY x.id LIMIT $4)),
 hit AS (
@@ -126,7 +132,8 @@ hit AS (
     t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
-    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) ELSE false END AS blocked
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) ELSE false END AS blocked,
+    CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id) ELSE false END AS slotted
     FROM seen JOIN @.pawl_body b ON seen.fits AND b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
             AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
             AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
@@ -142,10 +149,12 @@ hit AS (
                        THEN strpos(lower(convert_from(h.held, 'LATIN1') COLLATE "C"), convert_from(convert_to(w, 'UTF8'), 'LATIN1'))
                        ELSE strpos(lower(encode(h.held, 'escape') COLLATE "C"), encode(convert_to(w, 'UTF8'), 'escape')) END = 0))
         AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
-                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) AND NOT EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id)
                            WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
-                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) AND NOT EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id)
                            WHEN 5 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                           WHEN 6 THEN t.run_at_us > c.now_us AND EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id)
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            ELSE true END
@@ -167,7 +176,8 @@ hit AS (
     t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
-    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) ELSE false END AS blocked
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) ELSE false END AS blocked,
+    CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id) ELSE false END AS slotted
     FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
             AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
             AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
@@ -183,10 +193,12 @@ hit AS (
                        THEN strpos(lower(convert_from(h.held, 'LATIN1') COLLATE "C"), convert_from(convert_to(w, 'UTF8'), 'LATIN1'))
                        ELSE strpos(lower(encode(h.held, 'escape') COLLATE "C"), encode(convert_to(w, 'UTF8'), 'escape')) END = 0))
         AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
-                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) AND NOT EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id)
                            WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
-                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) AND NOT EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id)
                            WHEN 5 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                           WHEN 6 THEN t.run_at_us > c.now_us AND EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id)
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            ELSE true END
@@ -208,7 +220,8 @@ hit AS (
     t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
-    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) ELSE false END AS blocked
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) ELSE false END AS blocked,
+    CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id) ELSE false END AS slotted
     FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
             AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
             AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
@@ -224,10 +237,12 @@ hit AS (
                        THEN strpos(lower(convert_from(h.held, 'LATIN1') COLLATE "C"), convert_from(convert_to(w, 'UTF8'), 'LATIN1'))
                        ELSE strpos(lower(encode(h.held, 'escape') COLLATE "C"), encode(convert_to(w, 'UTF8'), 'escape')) END = 0))
         AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
-                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) AND NOT EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id)
                            WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
-                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) AND NOT EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id)
                            WHEN 5 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                           WHEN 6 THEN t.run_at_us > c.now_us AND EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id)
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            ELSE true END
@@ -249,7 +264,8 @@ hit AS (
     t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
-    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) ELSE false END AS blocked
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) ELSE false END AS blocked,
+    CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id) ELSE false END AS slotted
     FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
             AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
             AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
@@ -265,10 +281,12 @@ hit AS (
                        THEN strpos(lower(convert_from(h.held, 'LATIN1') COLLATE "C"), convert_from(convert_to(w, 'UTF8'), 'LATIN1'))
                        ELSE strpos(lower(encode(h.held, 'escape') COLLATE "C"), encode(convert_to(w, 'UTF8'), 'escape')) END = 0))
         AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
-                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) AND NOT EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id)
                            WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
-                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) AND NOT EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id)
                            WHEN 5 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                           WHEN 6 THEN t.run_at_us > c.now_us AND EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id)
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            ELSE true END
@@ -290,7 +308,8 @@ hit AS (
     t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
     t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
-    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) ELSE false END AS blocked
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) ELSE false END AS blocked,
+    CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id) ELSE false END AS slotted
     FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
             AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
             AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
@@ -306,10 +325,12 @@ hit AS (
                        THEN strpos(lower(convert_from(h.held, 'LATIN1') COLLATE "C"), convert_from(convert_to(w, 'UTF8'), 'LATIN1'))
                        ELSE strpos(lower(encode(h.held, 'escape') COLLATE "C"), encode(convert_to(w, 'UTF8'), 'escape')) END = 0))
         AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
-                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) AND NOT EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id)
                            WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
-                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) AND NOT EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id)
                            WHEN 5 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                           WHEN 6 THEN t.run_at_us > c.now_us AND EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id)
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
                            WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
                            ELSE true END

@@ -121,10 +121,14 @@ static bool read_live(reading *r, pawl_info *info)
     info->run_at_us = get_int(&q);
     info->fence = get_int(&q);
     read_counters(&q, info);
-    bool blocked = get_int(&q) != 0;
+    bool blocked = get_int(&q) != 0, slotted = get_int(&q) != 0;
     query_end(&q);
     bool later = info->state == PAWL_PENDING && info->run_at_us > r->now_us;
-    info->display = blocked ? "blocked" : !later ? pawl_state_name(info->state) : info->failures > 0 ? "retrying" : "scheduled";
+    info->display = blocked              ? "blocked"
+                    : !later             ? pawl_state_name(info->state)
+                    : slotted            ? "throttled"
+                    : info->failures > 0 ? "retrying"
+                                         : "scheduled";
     return true;
 }
 

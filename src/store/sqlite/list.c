@@ -22,6 +22,7 @@ typedef struct wanted {
     pawl_state state; /* NONE: any of that table */
     bool later;       /* pending: only those of the future; then retrying says with or without failures */
     bool retrying;
+    bool throttled;      /* or that have a slot */
     bool stale, running; /* leased */
     bool blocked;        /* pending */
 } wanted;
@@ -38,7 +39,7 @@ static const wanted states[] = {
     {.name = "succeeded", .from = FROM_DONE, .state = PAWL_SUCCEEDED},
     {.name = "cancelled", .from = FROM_DONE, .state = PAWL_CANCELLED},
     {.name = "failed", .from = FROM_FAILED},
-    {.name = "throttled", .from = FROM_LIVE, .state = PAWL_STATE_COUNT}, /* nothing is, so far */
+    {.name = "throttled", .from = FROM_LIVE, .state = PAWL_PENDING, .later = true, .throttled = true},
 };
 
 typedef struct listing {
@@ -64,9 +65,9 @@ typedef struct listing {
 typedef struct candidate {
     pawl_id id;
     pawl_state state;
-    int64_t a, b; /* live: run_at, failures; leased: node; failed: resolved */
-    bool blocked; /* live */
-    bool body;    /* the rest is known */
+    int64_t a, b;          /* live: run_at, failures; leased: node; failed: resolved */
+    bool blocked, slotted; /* live */
+    bool body;             /* the rest is known */
     int64_t type_id, queue_id, tenant_id, created_us;
     bool key; /* it has the one asked for */
 } candidate;
@@ -75,7 +76,8 @@ static bool state_matches(listing *l, const candidate *c)
 {
     const wanted *w = &l->want;
     if (w->state && c->state != w->state) return false;
-    if (w->later && (c->a <= l->r->now_us || (c->b > 0) != w->retrying || c->blocked)) return false;
+    if (w->later && (c->a <= l->r->now_us || c->slotted != w->throttled || c->blocked)) return false;
+    if (w->later && !w->throttled && (c->b > 0) != w->retrying) return false;
     if (w->blocked && !c->blocked) return false;
     if (w->from == FROM_FAILED && l->f->unresolved && c->a) return false;
     if (w->stale || w->running) return node_pulse(l->r, c->a) == w->running;
@@ -134,6 +136,7 @@ static bool find_candidate(listing *l, candidate *c)
             c->a = get_int(&q);
             c->b = get_int(&q);
             c->blocked = tables[i].from == FROM_LIVE && get_int(&q) != 0;
+            c->slotted = tables[i].from == FROM_LIVE && get_int(&q) != 0;
         }
         query_end(&q);
         if (found) return true;
@@ -239,7 +242,7 @@ static candidate read_candidate(listing *l, query *q, source walked)
     c.state = (pawl_state)get_int(q);
     c.a = get_int(q);
     c.b = get_int(q);
-    if (walked == FROM_LIVE) c.blocked = get_int(q) != 0;
+    if (walked == FROM_LIVE) c.blocked = get_int(q) != 0, c.slotted = get_int(q) != 0;
     if (walked == FROM_ALL && l->by_body) get_body(l, q, &c);
     return c;
 }

@@ -305,15 +305,9 @@ void apply_reserve(tx *t, pawl_op *op)
 
 /* ---- LIMIT --------------------------------------------------------------------------------------------------------------- */
 
-static bool same_rate(const pawl_rate *a, const pawl_rate *b)
+static void limit_put(tx *t, int64_t type_id, pawl_bytes key, const stored_limit *l)
 {
-    return a->permits == b->permits && a->period_us == b->period_us && a->burst == b->burst && a->start_empty == b->start_empty &&
-           a->retries_free == b->retries_free && a->discard == b->discard && a->horizon_us == b->horizon_us;
-}
-
-static void limit_put(tx *t, const pawl_op *op, int64_t type_id, pawl_bytes key)
-{
-    const pawl_rate *r = &op->u.limit.rate;
+    const pawl_rate *r = &l->rate;
     query q = query_on(t->c, SQL_limit_put);
     put_int(&q, type_id);
     put_key(&q, key);
@@ -321,7 +315,7 @@ static void limit_put(tx *t, const pawl_op *op, int64_t type_id, pawl_bytes key)
     put_int(&q, r->period_us);
     put_int(&q, r->burst);
     put_int(&q, r->horizon_us);
-    put_int(&q, limit_flags(r, op->u.limit.paused));
+    put_int(&q, limit_flags(r, l->paused));
     put_int(&q, t->now_us);
     query_run(&q);
 }
@@ -359,15 +353,15 @@ void apply_limit(tx *t, pawl_op *op)
     char room[LIMIT_KEY_ROOM];
     int64_t type_id = name_id(t->c, op->u.limit.type);
     pawl_bytes key = limit_key(op->u.limit.key, room);
-    stored_limit old = limit_get(t->c, type_id, key);
-    bool same = in_force(&old) && same_rate(&old.rate, &op->u.limit.rate) && old.paused == op->u.limit.paused;
-    if (same || (op->u.limit.initial && in_force(&old) && old.paused)) {
+    stored_limit l = limit_get(t->c, type_id, key);
+    bool had = in_force(&l);
+    if (!limit_change(op, had, &l.rate, &l.paused)) {
         op->result = PAWL_OP_EXISTING;
     } else {
-        limit_put(t, op, type_id, key);
+        limit_put(t, type_id, key, &l);
         meta_put(t->c, "limits_version", meta_int(t->c, "limits_version", 0) + 1);
         oplog_put(t, op->by, "limit", 0, op->u.limit.type);
-        op->result = in_force(&old) ? PAWL_OP_UPDATED : PAWL_OP_DONE;
+        op->result = had ? PAWL_OP_UPDATED : PAWL_OP_DONE;
         t->limits = 1;
         t->limit_type = 0;
     }

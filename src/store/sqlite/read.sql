@@ -17,7 +17,7 @@ SELECT fence, node, leased_us, run_at_us, started_us, not_started, cancel_asked,
 FROM pawl_leased WHERE id = ?;
 
 -- name: info_live
-SELECT state, run_at_us, fence, runs, failures, interruptions, rescues, blocked FROM pawl_live WHERE id = ?;
+SELECT state, run_at_us, fence, runs, failures, interruptions, rescues, blocked, EXISTS (SELECT 1 FROM pawl_slotted WHERE task_id = pawl_live.id) FROM pawl_live WHERE id = ?;
 
 -- name: info_done
 SELECT state, finished_us, fence, node, outcome, started_us, run_us, leased_us, run_at_us, runs, failures, interruptions, rescues,
@@ -54,10 +54,10 @@ SELECT id, 0, 0, 0, type_id, queue_id, coalesce(tenant_id, 0), created_us FROM p
 ORDER BY id DESC;
 
 -- name: list_live_up
-SELECT id, state, run_at_us, failures, blocked FROM pawl_live WHERE id BETWEEN ? AND ? ORDER BY id;
+SELECT id, state, run_at_us, failures, blocked, EXISTS (SELECT 1 FROM pawl_slotted WHERE task_id = pawl_live.id) FROM pawl_live WHERE id BETWEEN ? AND ? ORDER BY id;
 
 -- name: list_live_down
-SELECT id, state, run_at_us, failures, blocked FROM pawl_live WHERE id BETWEEN ? AND ? ORDER BY id DESC;
+SELECT id, state, run_at_us, failures, blocked, EXISTS (SELECT 1 FROM pawl_slotted WHERE task_id = pawl_live.id) FROM pawl_live WHERE id BETWEEN ? AND ? ORDER BY id DESC;
 
 -- name: list_leased_up
 SELECT id, 3, node, 0 FROM pawl_leased WHERE id BETWEEN ? AND ? ORDER BY id;
@@ -84,7 +84,7 @@ SELECT task_id, 0, 0, 0 FROM pawl_key WHERE task_id BETWEEN ? AND ? AND key = ? 
 SELECT task_id, 0, 0, 0 FROM pawl_key WHERE task_id BETWEEN ? AND ? AND key = ? ORDER BY task_id DESC;
 
 -- name: list_live_one
-SELECT state, run_at_us, failures, blocked FROM pawl_live WHERE id = ?;
+SELECT state, run_at_us, failures, blocked, EXISTS (SELECT 1 FROM pawl_slotted WHERE task_id = pawl_live.id) FROM pawl_live WHERE id = ?;
 
 -- name: list_leased_one
 SELECT 3, node, 0 FROM pawl_leased WHERE id = ?;

@@ -131,10 +131,10 @@ function Rates() {
                                     { title: "Type", cell: (limit) => <Name text={limit.type} href={link("tasks", { type: limit.type })} /> },
                                     { title: "Key", cell: (limit) => <Name text={keyText(limit)} empty="each key" /> },
                                     { title: "Limit", cell: (limit) => <span title={limit.own ? "of this key alone" : "of the type"}>{rateText(limit.permits, limit.period_us)}</span> },
-                                    { title: "State", cell: (limit) => <State name={limit.paused ? "paused" : limit.waiting ? "throttled" : "open"} /> },
+                                    { title: "State", cell: (limit) => <State name={limit.paused ? "paused" : limit.waiting + limit.parked ? "throttled" : "open"} /> },
                                     { title: "Budget", class: "share", cell: (limit) => (keyText(limit) ? <Bar part={limit.left} whole={limit.burst} tone={limit.left ? "green" : "amber"} label={`${number(limit.left)} of ${number(limit.burst)} starts left`} /> : <span class="faint">by key</span>) },
                                     { title: "Left", num: true, cell: (limit) => (keyText(limit) ? `${number(limit.left)}/${number(limit.burst)}` : "") },
-                                    { title: "Parked", num: true, cell: (limit) => <Count n={limit.waiting} tone="amber" /> },
+                                    { title: "Waiting", num: true, cell: (limit) => <Count n={limit.waiting + limit.parked} tone="amber" /> },
                                     { title: "Next slot", num: true, cell: (limit) => <Time at={limit.next_slot_at} /> },
                                     {
                                         title: "Actions",

@@ -11,7 +11,7 @@ import { Icon, State } from "../ui/icons";
 import { Table, type Column } from "../ui/table";
 import { newTask } from "../new_task";
 
-const STATES = ["waiting", "pending", "scheduled", "retrying", "running", "stale", "succeeded", "failed", "cancelled"];
+const STATES = ["waiting", "pending", "scheduled", "retrying", "throttled", "blocked", "running", "stale", "succeeded", "failed", "cancelled"];
 const LIMIT = 50;
 const WITHIN = "50ms"; // so long one answer may take
 const SEARCH_MS = 400; // so long what is rare is looked for before one is asked whether to go on
