@@ -962,9 +962,7 @@ typedef struct pawl_limits {
     const pawl_limit_info *limits; /* by type; its own limit first, then keys; behind the last what only nodes know */
     const char *next;              /* NULL: there are no more */
     int64_t now_us;                /* the store's */
-    /* In this process: waiting now; and so far: had to wait, refused, not limited. Of a flood the store gives many their slots where they
-     * are: they had to wait, but are not counted; `waiting` of the key has them. */
-    int64_t parked, deferrals, rejected, opened;
+    int64_t parked, deferrals, rejected, opened; /* in this process: waiting now; and so far: had to wait, refused, not limited */
     struct {
         int64_t parked, running, deferrals, rejected, opened;
     } all; /* of all nodes that live, as they told last */

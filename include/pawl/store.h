@@ -38,7 +38,7 @@
  *     the horizon, or to be discarded, or of an `ordered` key: stored without a slot;
  *   - by RESERVE, of the holder of a lease that came without a slot, or too late for it.
  * Where RESERVE finds a slot far away, the store may give others of the lane that are due and would fare no better theirs in the same
- * commit. Until they have them they are a flood: a claim that has less room than is due, and whose first task would wait more than a second for its budget, leaves
+ * commit, and says how many (`along`): each is counted once, by one RESERVE. Until they have them they are a flood: a claim that has less room than is due, and whose first task would wait more than a second for its budget, leaves
  * all but two of its room, or half of it if that is less than four, to others of the priority, of such lanes to the last ones; and says if
  * they took less (`flooded`). So nobody waits for another key's slots.
  * A pending task that has a slot has it at run_at. It is given back, if it is the budget's last, by whatever ends or replaces the task
@@ -268,6 +268,8 @@ typedef struct pawl_op {
             pawl_bytes key;  /* the rate key, if the body has none */
             int64_t near_us; /* a slot farther away than this ends the lease: MOVED */
             bool again;      /* it had a slot before: neither horizon nor `discard` is asked */
+            int along;       /* answer: others that were moved to slots of theirs with it, 0 unless MOVED; */
+            int along_own;   /* and how many of them have its key. Both also if the answer comes from a receipt */
         } reserve;
         struct {
             const char *type;

@@ -378,7 +378,7 @@ void claim_answered(core *c)
     for (int i = 0; i < claim->wants_count; i++)
         want_answered(c, &claim->wants[i], &c->queues[c->want_queue[i]], claim->news.store_now_us);
     claim_news(c, &claim->news);
-    if (claim->news.unblocked) claim_stir(c);
+    if (claim->news.unblocked && !CANARY(OFFER_UNHEARD)) claim_stir(c);
     lease_look(c, &claim->news, false);
 }
 

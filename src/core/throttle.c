@@ -197,20 +197,23 @@ static void tell(core *c, const core_task *t, pawl_bytes key, int64_t count)
     engine_event(c, PAWL_EVENT_DEFERRED, t->body, t->failures + 1, t->fence, t->slot_us, text);
 }
 
-static void deferred(core *c, const core_task *t)
+/* And others with it, which the store has moved: `own` of them have its key. */
+static void deferred_with(core *c, const core_task *t, int others, int own)
 {
-    c->deferrals++;
+    c->deferrals += 1 + others;
     if (c->config.deferral_events_off || !c->events_wanted) return;
     pawl_bytes key = t->rate_key;
     uint64_t hash = hash_bytes(key.data, key.len, hash_bytes(t->body->type, strlen(t->body->type), 0));
     struct deferral *d = &c->deferred[hash % DEFERRALS];
     if (d->hash == hash && c->now.mono_us < d->until_us) {
-        d->count++;
+        d->count += 1 + own;
         return;
     }
-    tell(c, t, key, d->hash == hash ? d->count + 1 : 1);
+    tell(c, t, key, (d->hash == hash ? d->count : 0) + 1 + own);
     *d = (struct deferral){.hash = hash, .until_us = c->now.mono_us + WINDOW_US};
 }
+
+static void deferred(core *c, const core_task *t) { deferred_with(c, t, 0, 0); }
 
 void throttle_stored(core *c, const pawl_op *insert, int64_t store_now_us)
 {
@@ -376,7 +379,7 @@ void throttle_adopt(core *c, core_task *t, const throttle_told *told)
 
 static void moved(core *c, core_task *t, int64_t store_now_us)
 {
-    deferred(c, t);
+    deferred_with(c, t, t->op.u.reserve.along, t->op.u.reserve.along_own);
     claim_moved(c, &c->queues[t->queue]);
     claim_pending(c, t->body->queue, t->op.out_run_at_us, store_now_us);
     run_gone(c, t);

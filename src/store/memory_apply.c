@@ -281,6 +281,7 @@ static void start(change *c, pawl_op *op)
 static void reserve(change *c, pawl_op *op, mem_prep *p)
 {
     mem_task *t = held_by_fence(c, op);
+    op->u.reserve.along = op->u.reserve.along_own = 0;
     if (!t) return;
     pawl_bytes key = t->body->rate_key.len ? t->body->rate_key : op->u.reserve.key;
     const mem_limit *l = p->budget ? mem_limit_of(c->m, t->body->type, key) : NULL;

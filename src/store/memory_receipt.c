@@ -57,6 +57,7 @@ static const mem_result *recall(const mem_result *from, pawl_op *op, int64_t the
     op->out_run_at_us = from->run_at_us;
     op->out_until_us = op->out_epoch = 0;
     if (op->kind == PAWL_OP_SETTLE) op->u.settle.settled = 0;
+    if (op->kind == PAWL_OP_RESERVE) op->u.reserve.along = op->u.reserve.along_own = 0; /* it takes nobody along */
     if (op->kind == PAWL_OP_LIMIT) op->u.limit.more = op->u.limit.move > 0; /* perhaps: it costs nothing to ask again */
     if (op->kind == PAWL_OP_BOUND) op->u.bound.more = op->u.bound.move > 0;
     if (op->kind == PAWL_OP_INSERT && (op->result == PAWL_OP_DONE || op->result == PAWL_OP_REPLACED)) {

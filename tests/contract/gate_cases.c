@@ -342,6 +342,74 @@ static void a_flood_is_laid_out_exactly(world *w)
         }
 }
 
+typedef struct asked { /* what some RESERVEs of a key moved, as they say */
+    int64_t moved, own;
+} asked;
+
+static int64_t waiting(world *w, const char *key)
+{
+    pawl_limit_filter filter = {.type = "t", .key = pawl_str(key), .limit = 10};
+    pawl_query query = {.kind = PAWL_QUERY_LIMITS, .limit_filter = &filter};
+    assert_int_equal(w->a->type->read(w->a, &query, w->arena, &w->err), PAWL_OK);
+    return query.limits->count ? query.limits->limits[0].waiting : 0;
+}
+
+/* All that were claimed ask in one batch, which is then sent again. */
+static void reserve_claimed(world *w, int64_t n, const char *const keys[2], asked all[2])
+{
+    pawl_op *ops[8], first[8];
+    int count = w->claimed_count;
+    for (int i = 0; i < count; i++) {
+        ops[i] = keep(w, sizeof *ops[i]);
+        *ops[i] = (pawl_op){
+            .kind = PAWL_OP_RESERVE, .id = w->claimed[i].body->id, .fence = w->claimed[i].fence, .audit = PAWL_AUDIT_FULL};
+        ops[i]->u.reserve.near_us = S;
+        ops[i]->u.reserve.along = ops[i]->u.reserve.along_own = -1;
+    }
+    apply_all(w, w->a, n, ops, count);
+    for (int i = 0; i < count; i++) {
+        bool second = w->claimed[i].body->rate_key.data[0] == keys[1][0];
+        first[i] = *ops[i];
+        assert_int_equal(ops[i]->result, PAWL_OP_MOVED);
+        assert_in_range(ops[i]->u.reserve.along_own, 0, ops[i]->u.reserve.along);
+        all[second].moved += 1 + ops[i]->u.reserve.along;
+        all[second].own += 1 + ops[i]->u.reserve.along_own;
+        ops[i]->u.reserve.along = ops[i]->u.reserve.along_own = -1;
+    }
+    pawl_batch again = {.node = n, .number = number_of(w, n), .ops = ops, .count = count};
+    assert_int_equal(try_apply(w, w->b, &again), PAWL_OK);
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(ops[i]->u.reserve.along, first[i].u.reserve.along);
+        assert_int_equal(ops[i]->u.reserve.along_own, first[i].u.reserve.along_own);
+    }
+}
+
+/* At any time as many wait for slots as the RESERVEs say that they moved. */
+static void count_the_moved(world *w, int keys_count)
+{
+    enum { COUNT = 90 };
+    static const char *const keys[] = {"a", "b"};
+    int64_t n = join(w, w->a);
+    asked all[2] = {0};
+    limit(w, "t", 10 * S);
+    for (int i = 0; i < keys_count; i++) spend(w, n, keys[i]);
+    for (int i = 0; i < COUNT; i++) put(w, (spec){.rate_key = keys[i % keys_count]});
+    advance(w, 1000);
+    for (int round = 0; round < COUNT; round++) {
+        if (claim(w, w->a, n, (wish){.free = 4}).got == 0) break;
+        reserve_claimed(w, n, keys, all);
+        int64_t wait[2] = {waiting(w, "a"), waiting(w, "b")};
+        assert_int_equal(wait[0] + wait[1], all[0].moved + all[1].moved);
+        assert_true(wait[0] >= all[0].own && wait[1] >= all[1].own);
+    }
+    assert_int_equal(all[0].moved + all[1].moved, COUNT);
+    assert_int_equal(stats_of(w, PAWL_HOUR)->throttled, COUNT);
+    if (keys_count == 1) assert_int_equal(all[0].own, COUNT);
+}
+
+static void those_taken_along_are_counted(world *w) { count_the_moved(w, 1); }
+static void those_of_other_keys_are_counted(world *w) { count_the_moved(w, 2); }
+
 /* Urgent others are looked at first, as ever; and who has budget left is no flood. */
 static void order_is_kept_without_one(world *w)
 {
@@ -459,6 +527,8 @@ CASES(gate_cases){
     {"order: a line takes no slots", a_line_takes_no_slots},
     {"order: a line outlives a pause", a_line_outlives_a_pause},
     {"rate: a flood is laid out exactly", a_flood_is_laid_out_exactly},
+    {"rate: those taken along are counted", those_taken_along_are_counted},
+    {"rate: those of other keys taken along are counted", those_of_other_keys_are_counted},
     {"rate: order is kept without a flood", order_is_kept_without_one},
     {"node: what it tells is kept while it lives", what_a_node_tells_is_kept_while_it_lives},
     {NULL, NULL},

@@ -378,6 +378,20 @@ static void what_an_event_says_is_text(void **state)
     assert_true(seen);
 }
 
+/* The first claim blocks one task and offers its place to another. */
+static void offer_once(drive *d, core_call *call)
+{
+    if (call->kind == CORE_CLAIM) call->u.claim.news.unblocked = d->calls[CORE_CLAIM] == 1;
+}
+
+static void what_its_own_claim_unblocked_is_claimed_at_once(void **state)
+{
+    drive *d = begin(state, 2);
+    d->meddle = offer_once;
+    drive_start(d);
+    assert_int_equal(d->calls[CORE_CLAIM], 2);
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, drive_finish)
 
 int main(void)
@@ -406,6 +420,7 @@ int main(void)
         TEST(a_stop_tells_of_the_stuck),
         TEST(a_lapsed_node_is_rescued_and_its_late_outcome_refused),
         TEST(what_an_event_says_is_text),
+        TEST(what_its_own_claim_unblocked_is_claimed_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

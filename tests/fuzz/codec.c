@@ -21,7 +21,7 @@ static void shape(batch *b, const uint8_t *kinds, int count)
     memset(b, 0, sizeof *b);
     for (int i = 0; i < count; i++) {
         pawl_op *op = b->pointers[i] = &b->ops[i];
-        *op = (pawl_op){.kind = (pawl_op_kind)(1 + kinds[i] % PAWL_OP_QUEUE), .id = 1000 + i};
+        *op = (pawl_op){.kind = (pawl_op_kind)(1 + kinds[i] % PAWL_OP_RESERVE), .id = 1000 + i};
         if (op->kind == PAWL_OP_INSERT) op->u.insert.body = &b->bodies[i][0];
         if (op->kind != PAWL_OP_FINISH) continue;
         for (int k = 0; k < 2; k++) b->spawns[i][k] = (pawl_op){.kind = PAWL_OP_INSERT, .u.insert.body = &b->bodies[i][1 + k]};

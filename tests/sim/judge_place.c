@@ -184,7 +184,11 @@ void judge_places(judge *j)
     sim *s = j->sim;
     if (!s->plan.places) return;
     if (s->rows) {
+        const char *spot = "";
         rowstore_places(s->rowstore, check_spot, j);
+        pawl_id id = rowstore_stranded(s->rowstore, &spot);
+        if (id)
+            broken(s, "nobody is blocked beside a free place", "%s is, at %s, and nobody is ready for it", trace_id(s, id), spot);
         return;
     }
     pawl_place_filter filter = {.limit = 1000};

@@ -11,6 +11,7 @@
  *   task row            state and fence
  */
 #include "rowstore.h"
+#include "base/canary.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -352,7 +353,7 @@ static void free_task(tx *t, pawl_rescue *call, const row_data *life, row *r)
     d->task.suspect = true;
     d->task.run_at_us = t->now_us;
     if (poison) d->task.reason = "rescued_too_often";
-    rowstore_leave_places(t, r);
+    if (!CANARY(PLACE_KEPT)) rowstore_leave_places(t, r);
     rowstore_unlease(d, poison ? PAWL_FAILED : d->task.cancel_asked ? PAWL_CANCELLED : PAWL_PENDING);
     call->tasks[call->freed + call->failed] = (pawl_lease){r->id, d->task.fence};
     if (poison) call->failed++;

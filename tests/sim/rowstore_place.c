@@ -11,6 +11,7 @@
  * that it may unblock them.
  */
 #include "rowstore.h"
+#include "base/canary.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +76,10 @@ static int spot_most(tx *t, const row *s) { return most_of(t, s->data.spot.scope
 
 /* ---- what is locked -------------------------------------------------------------------------------------------------------- */
 
-bool rowstore_lock_bounds(tx *t, bool exclusive) { return !any_bound(t) || rowtx_lock(t, bounds_row(t), exclusive); }
+bool rowstore_lock_bounds(tx *t, bool exclusive)
+{
+    return !any_bound(t) || rowtx_lock(t, bounds_row(t), exclusive && !CANARY(BOUND_RACED));
+}
 
 /* Its bounds may be others when its operation comes: there is a BOUND before it. */
 static bool may_change(tx *t) { return rowtx_holds(t, bounds_row(t)); }
@@ -166,9 +170,10 @@ bool rowstore_admit(tx *t, row *r)
     row *spots[3];
     int count = any_bound(t) ? spots_of(t, rowtx_read(t, r)->task.body, true, spots) : 0;
     for (int i = 0; i < count; i++) {
-        if (taken(rowtx_read(t, spots[i])) < spot_most(t, spots[i])) continue;
+        if (taken(rowtx_read(t, spots[i])) < spot_most(t, spots[i]) + CANARY(PLACE_TOO_MANY)) continue;
         rowtx_write(t, r)->task.blocked = spots[i];
-        for (int k = 0; k < i; k++) rowtx_write(t, spots[k])->spot.touched = true; /* its chance there is for others */
+        for (int k = 0; k < i && !CANARY(CHANCE_KEPT); k++)
+            rowtx_write(t, spots[k])->spot.touched = true; /* its chance there is for others */
         return false;
     }
     for (int i = 0; i < count; i++) {
@@ -238,7 +243,7 @@ static int offer(tx *t, row *spot)
 bool rowstore_offer(tx *t)
 {
     int count = 0;
-    if (!any_bound(t)) return false;
+    if (!any_bound(t) || CANARY(PLACE_UNOFFERED)) return false;
     list_each(link, &t->db->tables[ROW_SPOT]) {
         row *s = container_of(link, row, link);
         if (!rowtx_holds(t, s) || !rowtx_read(t, s)->spot.touched) continue;
@@ -286,7 +291,46 @@ void rowstore_bound(tx *t, pawl_op *op)
     }
 }
 
-/* What is committed, for the judge. */
+/* ---- what is committed, for the judge --------------------------------------------------------------------------------------- */
+
+static bool same_key(const row_data *a, const row_data *b)
+{
+    pawl_bytes x = a->task.body->rate_key, y = b->task.body->rate_key;
+    return x.len == y.len && (x.len == 0 || memcmp(x.data, y.data, x.len) == 0);
+}
+
+/* How many of its lane want the place that it is blocked for, and are not: ready, or blocked at a spot that is asked before. */
+static int standing(const rows *db, const row_data *d)
+{
+    const row *spot = d->task.blocked;
+    int count = 0;
+    list_each(link, &db->tables[ROW_TASK]) {
+        const row_data *o = &container_of(link, row, link)->data;
+        if (o->task.state != PAWL_PENDING || !same_lane(o, d)) continue;
+        if (spot->data.spot.scope == PAWL_SCOPE_KEYS && !same_key(o, d)) continue;
+        count += !o->task.blocked || o->task.blocked->data.spot.scope < spot->data.spot.scope;
+    }
+    return count;
+}
+
+pawl_id rowstore_stranded(rowstore *rs, const char **spot)
+{
+    tx reader = {.db = &rs->db, .wire = &(wire){.arena = arena_new(alloc_default(), 0)}};
+    pawl_id found = 0;
+    list_init(&reader.locks);
+    list_each(link, &rs->db.tables[ROW_TASK]) {
+        const row *r = container_of(link, row, link);
+        const row *s = r->data.task.blocked;
+        if (!s || found) continue;
+        int most = spot_most(&reader, s), free = most > 0 ? most - taken(&s->data) : INT32_MAX;
+        if (free <= 0 || free <= standing(&rs->db, &r->data)) continue;
+        found = r->id;
+        *spot = s->name;
+    }
+    arena_free(reader.wire->arena);
+    return found;
+}
+
 void rowstore_places(rowstore *rs, void (*see)(struct judge *j, const pawl_place_info *info), struct judge *j)
 {
     tx reader = {.db = &rs->db, .wire = &(wire){.arena = arena_new(alloc_default(), 0)}};

@@ -388,6 +388,8 @@ void rowstore_free(struct rowstore *rs);
 void rowstore_start(struct rowstore *rs, wire *w); /* begins the call; wire_finished comes later */
 void rowstore_kill(struct rowstore *rs, wire *w);  /* its connection breaks: rolled back at its next step */
 void rowstore_places(struct rowstore *rs, void (*see)(struct judge *j, const pawl_place_info *info), struct judge *j);
+pawl_id rowstore_stranded(struct rowstore *rs,
+                          const char **spot); /* blocked beside a free place that nobody else stands for; 0: nobody is */
 bool rowstore_peek(struct rowstore *rs, pawl_id id, pawl_state *state, int64_t *fence);
 void wire_finished(wire *w); /* mode b: committed or rolled back, call.status says */
 

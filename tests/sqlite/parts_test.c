@@ -58,7 +58,9 @@ static void receipts_survive_storage(void **state)
     pawl_op *spawns = pawl_arena_alloc(p->arena, 2 * sizeof *spawns);
     spawns[0] = *insert_op(p, NULL);
     spawns[1] = *insert_op(p, NULL);
-    pawl_op *ops[] = {insert_op(p, NULL), insert_op(p, "k"), finish_op(p, 5, 1), insert_op(p, NULL), insert_op(p, NULL)};
+    pawl_op moved = {.kind = PAWL_OP_RESERVE, .id = 6, .u.reserve = {.along = 300, .along_own = 2}};
+    pawl_op *ops[] = {insert_op(p, NULL), insert_op(p, "k"), finish_op(p, 5, 1), insert_op(p, NULL), insert_op(p, NULL), &moved};
+    enum { COUNT = sizeof ops / sizeof *ops };
     ops[0]->result = PAWL_OP_DONE, ops[0]->out_id = ops[0]->id, ops[0]->out_fence = 1, ops[0]->out_run_at_us = p->clock.now_us;
     ops[0]->out_state = PAWL_LEASED;
     ops[1]->result = PAWL_OP_UPDATED, ops[1]->out_id = 77, ops[1]->out_run_at_us = p->clock.now_us - PAWL_DAY;
@@ -67,20 +69,22 @@ static void receipts_survive_storage(void **state)
     spawns[1].result = PAWL_OP_EXISTING, spawns[1].out_id = 99, spawns[1].out_state = PAWL_LEASED;
     ops[3]->result = PAWL_OP_COLLISION;
     ops[4]->result = PAWL_OP_REFUSED;
-    pawl_op before[5], spawns_before[2] = {spawns[0], spawns[1]};
-    for (int i = 0; i < 5; i++) before[i] = *ops[i];
-    pawl_batch batch = {.ops = ops, .count = 5, .store_now_us = p->clock.now_us};
+    moved.result = PAWL_OP_MOVED, moved.out_run_at_us = p->clock.now_us + PAWL_HOUR, moved.out_state = PAWL_PENDING;
+    pawl_op before[COUNT], spawns_before[2] = {spawns[0], spawns[1]};
+    for (int i = 0; i < COUNT; i++) before[i] = *ops[i];
+    pawl_batch batch = {.ops = ops, .count = COUNT, .store_now_us = p->clock.now_us};
     assert_true(receipt_write(&out, &batch));
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < COUNT; i++)
         ops[i]->result = 0, ops[i]->out_id = ops[i]->out_fence = ops[i]->out_run_at_us = 0, ops[i]->out_state = 0;
     spawns[0].result = spawns[1].result = PAWL_OP_NONE;
+    moved.u.reserve.along = moved.u.reserve.along_own = 0;
     batch.store_now_us = 0;
     assert_true(receipt_read((pawl_bytes){out.data, out.len}, &batch));
     assert_int_equal(batch.store_now_us, p->clock.now_us);
-    for (int i = 0; i < 5; i++) assert_memory_equal(ops[i], &before[i], sizeof before[i]);
+    for (int i = 0; i < COUNT; i++) assert_memory_equal(ops[i], &before[i], sizeof before[i]);
     assert_memory_equal(spawns, spawns_before, sizeof spawns_before);
     for (size_t cut = 0; cut < out.len; cut++) assert_false(receipt_read((pawl_bytes){out.data, cut}, &batch));
-    batch.count = 4;
+    batch.count = COUNT - 1;
     assert_false(receipt_read((pawl_bytes){out.data, out.len}, &batch)); /* another batch's */
     buf_done(&out);
 }

@@ -1,6 +1,6 @@
 /* The answers of a batch: most operations end as asked; the receipt names the others, one line each:
  *
- *     <operation> <result> <id> <fence, or how many are missing> <run_at_us> <state>
+ *     <operation> <result> <id> <fence, or how many are missing, or were moved along> <run_at_us> <state>
  */
 #include "store/mysql/inner.h"
 
@@ -59,16 +59,25 @@ static told expected(const flat_op *o, int64_t now_us)
     return t;
 }
 
+static bool tells_along(const pawl_op *op) { return op->kind == PAWL_OP_RESERVE && op->result == PAWL_OP_MOVED; }
+
+static int64_t fence_or_count(const pawl_op *op)
+{
+    if (op->result == PAWL_OP_FULL) return op->u.insert.missing;
+    return tells_along(op) ? op->u.reserve.along : op->out_fence;
+}
+
 static void tell(const flat_op *o, told t, int64_t now_us)
 {
     pawl_op *op = o->op;
     bool full = t.result == PAWL_OP_FULL;
     op->result = t.result;
     op->out_id = t.id;
-    op->out_fence = full ? 0 : t.fence;
+    op->out_fence = full || tells_along(op) ? 0 : t.fence;
     op->out_run_at_us = t.run_at_us;
     op->out_state = t.state;
     if (full) op->u.insert.missing = t.fence;
+    if (op->kind == PAWL_OP_RESERVE) op->u.reserve.along = op->u.reserve.along_own = tells_along(op) ? (int)t.fence : 0;
     if (op->kind == PAWL_OP_LIMIT) op->u.limit.more = op->u.limit.move > 0; /* perhaps: it costs nothing to ask again */
     if (op->kind == PAWL_OP_SETTLE) op->u.settle.settled = 0;
     if (op->kind == PAWL_OP_BOUND) op->u.bound.more = op->u.bound.move > 0;
@@ -83,7 +92,7 @@ void my_flat_results(const flat *f, int64_t now_us, buf *results)
         const pawl_op *op = o->op;
         if (o->refused) continue;
         told want = expected(o, now_us);
-        int64_t fence = op->result == PAWL_OP_FULL ? op->u.insert.missing : op->out_fence;
+        int64_t fence = fence_or_count(op);
         if (op->result == want.result && op->out_id == want.id && fence == want.fence && op->out_run_at_us == want.run_at_us &&
             op->out_state == want.state)
             continue;

@@ -225,13 +225,14 @@ void my_quota_flush(work *w)
 typedef struct backlog {
     struct backlog *next;
     quota *q;
+    pawl_op *op; /* the first that asked: it is told how many were taken along */
     int32_t queue_id;
     int64_t lane, from_us;
 } backlog;
 
 #define BACKLOGS 8
 
-static void backlog_note(work *w, quota *q, const task_row *row)
+static void backlog_note(work *w, pawl_op *op, quota *q, const task_row *row)
 {
     int64_t lane = my_lane_of(row->priority, row->class, row->type_id);
     int count = 0;
@@ -242,11 +243,11 @@ static void backlog_note(work *w, quota *q, const task_row *row)
     }
     backlog *b = count < BACKLOGS ? my_work_alloc(w, sizeof *b) : NULL;
     if (!b) return;
-    *b = (backlog){.next = w->backlogs, .q = q, .queue_id = row->queue_id, .lane = lane, .from_us = row->run_at_us};
+    *b = (backlog){.next = w->backlogs, .q = q, .op = op, .queue_id = row->queue_id, .lane = lane, .from_us = row->run_at_us};
     w->backlogs = b;
 }
 
-static void backlog_take(work *w, const answer *a, quota *q)
+static void backlog_take(work *w, const answer *a, quota *q, pawl_op *op)
 {
     for (int i = 0; i < a->rows; i++) {
         pawl_id id = get_int(a, i, 0);
@@ -254,6 +255,8 @@ static void backlog_take(work *w, const answer *a, quota *q)
         if (my_quota_take(w, q, &(budget_ask){.id = id, .ahead_only = true}, &slot) != BUDGET_LATER) return;
         my_live_move(w, id, slot.slot_us);
         my_slot_put(w, id, q->type_id, q->key, slot.epoch);
+        op->u.reserve.along++;
+        op->u.reserve.along_own++;
     }
 }
 
@@ -275,7 +278,7 @@ static bool backlogs_lay_out(work *w)
     const backlog *b = w->backlogs;
     EACH_ANSWER(a, c, SQL_backlog)
     if (b) {
-        backlog_take(w, a, b->q);
+        backlog_take(w, a, b->q, b->op);
         b = b->next;
     }
     return true;
@@ -286,7 +289,7 @@ static bool backlogs_lay_out(work *w)
 static void move_away(work *w, pawl_op *op, task_row *row, const budget_slot *slot, quota *q)
 {
     pawl_state to = task_move(row->state, TASK_AGAIN);
-    backlog_note(w, q, row);
+    backlog_note(w, op, q, row);
     my_audit_grant(w, row);
     if (audit_wanted(op->audit, AUDIT_CHANGE)) my_audit_put(w, row, to, "throttled", 2);
     my_leased_drop(w, row);
@@ -301,6 +304,7 @@ static void move_away(work *w, pawl_op *op, task_row *row, const budget_slot *sl
 static void apply_reserve(work *w, pawl_op *op)
 {
     task_row *row = my_lease_of(w, op);
+    op->u.reserve.along = op->u.reserve.along_own = 0;
     if (!row) return;
     op->out_state = row->state;
     op->result = row->cancel_asked ? PAWL_OP_CANCELLING : PAWL_OP_DONE;

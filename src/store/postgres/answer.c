@@ -51,6 +51,7 @@ static void expect(const flat_op *o, int64_t now_us, bool fresh)
     case PAWL_OP_BOUND: op->u.bound.more = !fresh && op->u.bound.move > 0; break;
     case PAWL_OP_BATCH: op->out_id = op->id; break;
     case PAWL_OP_SETTLE: op->u.settle.settled = 0; break;
+    case PAWL_OP_RESERVE: op->u.reserve.along = op->u.reserve.along_own = 0; break;
     case PAWL_OP_START:
     case PAWL_OP_PROGRESS: op->out_state = PAWL_LEASED; break;
     default: break;
@@ -105,7 +106,16 @@ static void told_settled(const flat *f, const char *at)
         if (f->ops[i].op->kind == PAWL_OP_SETTLE) f->ops[i].op->u.settle.settled = (int)settled;
 }
 
-/* Lines that begin with a letter. Those of a receipt are not believed: what they say was true then. */
+static void told_along(const flat *f, const char *at)
+{
+    int64_t n[2] = {0};
+    const char *next = pg_number_read(at, &n[0]);
+    if (!next || !pg_number_read(next, &n[1]) || n[0] < 0 || n[0] >= f->count || f->ops[n[0]].op->kind != PAWL_OP_RESERVE) return;
+    pawl_op *op = f->ops[n[0]].op;
+    op->u.reserve.along = op->u.reserve.along_own = (int)n[1];
+}
+
+/* Lines that begin with another letter. Those of a receipt are not believed: what they say was true then. */
 static void told_more(const flat *f, const char *at, bool fresh)
 {
     int64_t n[3] = {0};
@@ -128,6 +138,7 @@ void pg_flat_answers(const flat *f, int64_t now_us, const char *results, bool fr
         if (at[0] >= 'A') {
             if (at[0] == 'W') told_waiting(f, at + 1);
             else if (at[0] == 'T') told_settled(f, at + 1);
+            else if (at[0] == 'A') told_along(f, at + 1);
             else told_more(f, at, fresh);
             continue;
         }

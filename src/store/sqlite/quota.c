@@ -248,22 +248,23 @@ void quota_give_back(tx *t, const task_row *row)
 #define ALONG 32       /* tasks that one transaction looks at for that */
 #define ALONG_BESIDE 4 /* if others wait for it */
 
-/* It is due, and stays where it is unless it would have to wait. */
-static void move_to_slot(tx *t, const task_row *row)
+/* It is due, and stays where it is unless it would have to wait. The quota that gave it its slot, or NULL. */
+static const quota *move_to_slot(tx *t, const task_row *row)
 {
     budget_ask ask = {.id = row->id, .ahead_only = true};
     budget_slot slot;
     quota *b = spent_quota(t, row, &ask.again);
-    if (!b || quota_take(t, b, &ask, &slot) != BUDGET_LATER) return;
+    if (!b || quota_take(t, b, &ask, &slot) != BUDGET_LATER) return NULL;
     query q = query_on(t->c, SQL_live_slot);
     put_int(&q, slot.slot_us);
     put_int(&q, row->id);
     query_run(&q);
     slotted_put(t, row->id, b, slot.epoch);
+    return b;
 }
 
 /* A task has gone back to wait for its slot: others that are due in its lane and would fare no better get theirs where they are. */
-static void take_along(tx *t, const task_row *row)
+static void take_along(tx *t, const task_row *row, const quota *own, pawl_op *op)
 {
     task_row due[ALONG];
     int most = (t->others_wait ? ALONG_BESIDE : ALONG) - t->taken_along;
@@ -271,7 +272,11 @@ static void take_along(tx *t, const task_row *row)
     if (most <= 0) return;
     int count = lane_due(t, &lane, due, most);
     t->taken_along += count;
-    for (int i = 0; i < count && !t->c->rc; i++) move_to_slot(t, &due[i]);
+    for (int i = 0; i < count && !t->c->rc; i++) {
+        const quota *b = move_to_slot(t, &due[i]);
+        op->u.reserve.along += b != NULL;
+        op->u.reserve.along_own += b == own;
+    }
 }
 
 /* ---- RESERVE ------------------------------------------------------------------------------------------------------------- */
@@ -279,6 +284,7 @@ static void take_along(tx *t, const task_row *row)
 void apply_reserve(tx *t, pawl_op *op)
 {
     task_row row = {0};
+    op->u.reserve.along = op->u.reserve.along_own = 0;
     if (!lease_good(t, op, &row)) return;
     op->out_state = row.state;
     op->result = row.cancel_asked ? PAWL_OP_CANCELLING : PAWL_OP_DONE;
@@ -300,7 +306,7 @@ void apply_reserve(tx *t, pawl_op *op)
     op->out_state = PAWL_PENDING;
     task_again(t, &row, slot.slot_us, op->audit, "throttled");
     slotted_put(t, row.id, b, slot.epoch);
-    take_along(t, &row);
+    take_along(t, &row, b, op);
 }
 
 /* ---- LIMIT --------------------------------------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
  *   varint   32: out_fence
  *   varint   64: out_run_at_us, as a signed distance from the store's time
  *   byte    128: out_state
+ *   varint   twice, of a RESERVE that was MOVED: along, along_own
  */
 #include "store/sqlite/inner.h"
 
@@ -19,15 +20,21 @@ static int64_t away(int64_t from, int64_t by) { return (int64_t)((uint64_t)from 
 static uint64_t zigzag(int64_t v) { return (uint64_t)v << 1 ^ (uint64_t)(v >> 63); }
 static int64_t unzigzag(uint64_t v) { return (int64_t)(v >> 1) ^ -(int64_t)(v & 1); }
 
+static bool tells_along(const pawl_op *op) { return op->kind == PAWL_OP_RESERVE && op->result == PAWL_OP_MOVED; }
+
 static void write_op(buf *out, const pawl_op *op, int64_t now_us)
 {
-    char bytes[40];
+    char bytes[60];
     size_t n = 1;
     int head = op->result;
     if (op->out_id && op->out_id != op->id) head |= HAS_ID, n += varint_write(bytes + n, (uint64_t)op->out_id);
     if (op->out_fence) head |= HAS_FENCE, n += varint_write(bytes + n, (uint64_t)op->out_fence);
     if (op->out_run_at_us) head |= HAS_RUN_AT, n += varint_write(bytes + n, zigzag(distance(op->out_run_at_us, now_us)));
     if (op->out_state) head |= HAS_STATE, bytes[n++] = (char)op->out_state;
+    if (tells_along(op)) {
+        n += varint_write(bytes + n, (uint64_t)op->u.reserve.along);
+        n += varint_write(bytes + n, (uint64_t)op->u.reserve.along_own);
+    }
     bytes[0] = (char)head;
     buf_add(out, bytes, n);
     for (int i = 0; op->kind == PAWL_OP_FINISH && i < op->u.finish.spawns_count; i++)
@@ -66,6 +73,15 @@ static bool is_own_id(const pawl_op *op)
     return op->kind == PAWL_OP_INSERT && op->result != PAWL_OP_NOT_FOUND && op->result != PAWL_OP_CONFLICT;
 }
 
+static bool read_along(pawl_bytes *in, pawl_op *op)
+{
+    uint64_t along, own;
+    if (!read_number(in, tells_along(op), &along) || !read_number(in, tells_along(op), &own)) return false;
+    op->u.reserve.along = (int)(along & INT32_MAX);
+    op->u.reserve.along_own = (int)(own & INT32_MAX);
+    return true;
+}
+
 static bool read_op(pawl_bytes *in, pawl_op *op, int64_t now_us)
 {
     int head, state = 0;
@@ -74,6 +90,7 @@ static bool read_op(pawl_bytes *in, pawl_op *op, int64_t now_us)
         !read_number(in, head & HAS_RUN_AT, &run_at) || (head & HAS_STATE && !read_byte(in, &state)))
         return false;
     op->result = (pawl_op_result)(head & RESULT);
+    if (op->kind == PAWL_OP_RESERVE && !read_along(in, op)) return false;
     op->out_id = head & HAS_ID ? (pawl_id)id : is_own_id(op) ? op->id : 0;
     op->out_fence = (int64_t)fence;
     op->out_run_at_us = head & HAS_RUN_AT ? away(now_us, unzigzag(run_at)) : 0;
