@@ -139,6 +139,8 @@ static pawl_status set_limits(bench *b, pawl_error *err)
     if (b->rate_keys || b->throttled) status = pawl_set_limit(b->p, BENCH_TYPE, (pawl_bytes){0}, &all, NULL, err);
     if (!status && b->rate_keys && b->forgetful) status = pawl_set_limit(b->p, BENCH_TIMED, (pawl_bytes){0}, &all, NULL, err);
     if (!status && b->throttled) status = pawl_set_limit(b->p, BENCH_TYPE, pawl_str(THROTTLED), &daily, NULL, err);
+    if (!status && b->tenant_flood)
+        status = pawl_set_concurrency(b->p, PAWL_SCOPE_TENANTS, BENCH_QUEUE, (pawl_bytes){0}, 1, false, NULL, err);
     return status;
 }
 
