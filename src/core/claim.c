@@ -10,7 +10,8 @@
  * does not send all that follows it the long way through the store.
  *
  * Room is the idle workers plus what the queue finishes in 50 ms (`prefetch`, at most its capacity): slow handlers hold nothing that
- * another node could run, fast ones are never idle between two claims.
+ * another node could run, fast ones are never idle between two claims. Where tenants take turns it is one for each worker, of brief runs
+ * only: what is ready here is before everybody, but a tenant should get more than a task or two out of each claim.
  *
  * What is due and must wait for rate budgets for long (`flooded`, by the store's last word) is in nobody's way: it is claimed a little at
  * a time, to be told its slots, takes no room while it asks, and inserts are granted leases beside it. Between two such bites nothing of
@@ -27,6 +28,7 @@
 #define WINDOW_US (10 * PAWL_MILLISECOND)
 #define SURPLUS_US 200 /* what is handed out ahead is begun within about so long */
 #define SHORT_US 20    /* runs that last longer on average are handed out one by one */
+#define BRIEF_US 200   /* where tenants take turns, only runs that are shorter on average are claimed ahead of the workers */
 #define SLOW (16 * (int64_t)1000)
 #define ASK_CLAIM_US (100 * PAWL_MILLISECOND) /* while inserts ask for leases, claim at least so often */
 #define BITE_US 200                           /* a flood that is moved in less time is in nobody's way */
@@ -99,6 +101,8 @@ static void measure_surplus(const core *c, queue *q, int64_t ran_us)
     q->surplus = least(least(runs * q->workers, c->config.surplus), q->capacity);
 }
 
+static int turns_ahead(const queue *q) { return q->mean_us < 16 * BRIEF_US ? least(q->capacity, q->workers) : 0; }
+
 static void measure_prefetch(core *c, queue *q)
 {
     q->window_runs++;
@@ -106,7 +110,7 @@ static void measure_prefetch(core *c, queue *q)
     if (elapsed < WINDOW_US) return;
     int64_t rate = (int64_t)q->window_runs * PREFETCH_US / elapsed;
     int grown = rate < q->capacity ? (int)rate : q->capacity;
-    q->prefetch = q->fair ? 0 : elapsed < PAWL_SECOND ? most(grown, q->prefetch / 2) : grown;
+    q->prefetch = q->fair ? turns_ahead(q) : elapsed < PAWL_SECOND ? most(grown, q->prefetch / 2) : grown;
     q->window_runs = 0;
     q->window_us = c->now.mono_us;
 }
@@ -305,7 +309,9 @@ static void want_answered(core *c, const pawl_want *w, queue *q, int64_t store_n
     if (w->paused) run_release_queue(c, q); /* claimed before the pause */
     /* Nobody was waiting, and what is due may not be claimed ahead (see CONCURRENCY LIMITS): the next free worker asks. */
     bool too_early = w->more && w->got == 0 && w->free == 0 && !w->paused;
-    if ((q->fair = w->fair) || too_early) q->prefetch = 0;
+    q->fair = w->fair;
+    if (q->fair) q->prefetch = least(q->prefetch, turns_ahead(q));
+    if (too_early) q->prefetch = 0;
     /* What more there is may be this node's own. */
     bool ours = q->caught_up && w->got > 0 && w->got < q->owed;
     q->flooded = w->more && w->flooded && !q->fair;

@@ -81,7 +81,7 @@ typedef struct queue {
     int64_t mean_us; /* for that: of the last runs, in 1/16 us */
     int concurrency; /* to be stored at the start; 0: nothing */
     bool takes_turns;
-    bool fair;   /* its tenants do, by the store's last word: nothing is claimed ahead */
+    bool fair;   /* its tenants do, by the store's last word: only brief runs are claimed ahead, and few */
     bool pulled; /* see core_queue_config */
     bool nobody; /* will ask for some time: nothing is kept ready */
     void *owner;
@@ -383,7 +383,7 @@ bool throttle_prepare(core *c);
 bool throttle_has_limits(const core *c); /* of its handlers and queues, for all nodes */
 bool throttle_register(core *c);         /* stores the handlers' limits before anything is claimed; false: no memory */
 void throttle_limit_stored(core *c, const pawl_op *op);
-void throttle_bound_stored(core *c, const pawl_op *op);
+void throttle_bound_stored(core *c, const pawl_op *op, bool own); /* own: core asked for it itself */
 void throttle_adopt(core *c, core_task *t, const throttle_told *told);
 bool throttle_admits(core *c, core_task *t); /* a worker is free: may it start? If not, it is parked, or on its way back */
 bool throttle_admits_started(core *c, core_task *t); /* the same, after its START */

@@ -24,7 +24,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOVE 2000                       /* blocked tasks that a limit of this program lets go on at once; others follow */
+#define MOVE 2000                       /* tasks that a limit of this program lets go on, or share, at once; others follow */
 #define NEAR_US PAWL_SECOND             /* slots farther away are left to the store */
 #define HASTE_US (5 * PAWL_MILLISECOND) /* what timers and workers take at most, mostly */
 #define WINDOW_US (30 * PAWL_SECOND)    /* one event per key in so long */
@@ -129,9 +129,27 @@ void throttle_limit_stored(core *c, const pawl_op *op)
                    op->u.limit.type);
 }
 
-void throttle_bound_stored(core *c, const pawl_op *op)
+/* A page more of the tasks that were there before their tenants began to take turns; nobody waits for it. */
+static void share_more(core *c, const char *queue)
+{
+    core_request *r = core_request_new(c, 1);
+    if (!r || !(r->locks = alloc_new(c->allocator, 2 * sizeof *r->locks))) {
+        core_request_free(c, r);
+        return;
+    }
+    r->own = true;
+    r->answer.kind = CORE_ANSWER;
+    put_bound(r->ops, PAWL_SCOPE_TENANTS, queue, 1, false);
+    r->ops->u.bound.initial = false;
+    r->ops->audit = PAWL_AUDIT_NONE;
+    request_gather(c, r);
+}
+
+void throttle_bound_stored(core *c, const pawl_op *op, bool own)
 {
     claim_stir(c); /* what was blocked may be ready */
+    if (own && op->u.bound.more && op->u.bound.scope == PAWL_SCOPE_TENANTS && c->mode == MODE_STARTED)
+        share_more(c, op->u.bound.name);
     if (!op->u.bound.initial) return;
     c->limits_untold--;
     if (op->result == PAWL_OP_UPDATED)

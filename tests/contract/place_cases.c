@@ -1,5 +1,7 @@
 /* Concurrency limits: never more leases than places, and nobody is blocked beside a free one. */
 #include "contract.h"
+#include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #define S PAWL_SECOND
@@ -649,6 +651,46 @@ static void by_weight(world *w)
     assert_int_equal(a, 2);
 }
 
+/* More than any store asks about at once: nobody comes twice before all the others came. */
+static void turns_of_many(world *w)
+{
+    enum { MANY = 45 };
+    static const int rooms[] = {MANY, 7, 1};
+    int64_t n = join(w, w->a);
+    turns(w, "q");
+    for (size_t r = 0; r < sizeof rooms / sizeof *rooms; r++) {
+        int times[MANY] = {0};
+        for (int i = 0; i < 2 * MANY; i++) {
+            char name[8];
+            snprintf(name, sizeof name, "%d", i % MANY);
+            put(w, (spec){.tenant = name});
+        }
+        for (int seen = 0; seen < 2 * MANY;) {
+            int got = take(w, n, rooms[r]);
+            assert_true(got > 0);
+            for (int i = 0; i < got; i++, seen++) assert_int_equal(times[atoi(w->claimed[i].body->tenant)]++, seen / MANY);
+        }
+    }
+}
+
+/* Those that wait for one place stand in as many lines. */
+static void lines_of_many(world *w)
+{
+    enum { MANY = 40 };
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_QUEUE, "q", 1);
+    for (int i = 0; i < MANY; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "%d", i);
+        put(w, (spec){.tenant = name});
+    }
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(take(w, n, 10), 1);
+        pawl_lease one = nth(w, 0);
+        assert_int_equal(end(w, n, &one, PAWL_SUCCEEDED).unblocked, i + 1 < MANY);
+    }
+}
+
 static void priority_comes_first(world *w)
 {
     int64_t n = join(w, w->a);
@@ -766,6 +808,8 @@ CASES(place_cases){
     {"place: they outlive the handle", they_outlive_the_handle},
     {"turns: tenants take them", tenants_take_turns},
     {"turns: by weight", by_weight},
+    {"turns: of many", turns_of_many},
+    {"place: lines of many", lines_of_many},
     {"turns: priority comes first", priority_comes_first},
     {"turns: a flood from before", a_flood_from_before},
     {"turns: nothing is born leased", not_born_leased_where_they_do},

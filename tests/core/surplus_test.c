@@ -203,6 +203,75 @@ static void what_is_not_claimed_ahead_follows_at_once(void **state)
     assert_int_equal(d->settled_count, BRIEF + 20);
 }
 
+/* ---- tenants that take turns ---------------------------------------------------------------------------------------------- */
+
+static drive *begin_fair(void **state, int64_t us)
+{
+    drive *d = drive_begin(state, (core_config){.surplus = SURPLUS},
+                           (core_queue_config){.workers = WORKERS, .capacity = 100, .fair = true});
+    drive_start(d);
+    for (int i = 0; i < BRIEF; i++) {
+        drive_dispatch(d, "t", NULL, 0);
+        end_all(d, us);
+        drive_advance(d, 100);
+    }
+    return d;
+}
+
+static int held(const drive *d)
+{
+    core_queue_numbers q;
+    core_queue_get(d->core, 0, &q);
+    return d->runs_count + q.ready;
+}
+
+/* What lies ready here is before everybody: no more than a moment's work. */
+static void of_short_runs_some_are_claimed_before_their_turn(void **state)
+{
+    drive *d = begin_fair(state, 0);
+    fill(d, 20);
+    assert_int_equal(held(d), 2 * WORKERS);
+    core_outcome slow = lasted(d, PAWL_SECOND);
+    drive_end_with(d, 0, &slow);
+    drive_end_with(d, 0, &slow);
+    assert_int_equal(held(d), WORKERS);
+}
+
+static void others_wait_in_the_store_for_theirs(void **state)
+{
+    drive *d = begin_fair(state, 500);
+    fill(d, 20);
+    assert_int_equal(held(d), WORKERS);
+}
+
+static int pages;
+
+static void more_pages(drive *d, core_call *call)
+{
+    (void)d;
+    for (int i = 0; call->kind == CORE_APPLY && i < call->u.batch.count; i++) {
+        pawl_op *op = call->u.batch.ops[i];
+        if (op->kind != PAWL_OP_BOUND) continue;
+        assert_int_equal(op->u.bound.scope, PAWL_SCOPE_TENANTS);
+        assert_string_equal(op->u.bound.name, "default");
+        assert_int_equal(op->u.bound.most, 1);
+        op->u.bound.more = ++pages < 3;
+    }
+}
+
+/* A backlog from before the queue was fair moves page by page, while the engine works. */
+static void what_was_there_before_is_shared_in_pages(void **state)
+{
+    drive *d = drive_begin(state, (core_config){0}, (core_queue_config){.workers = WORKERS, .capacity = 100, .fair = true});
+    pages = 0;
+    d->meddle = more_pages;
+    drive_start(d);
+    assert_int_equal(pages, 3);
+    drive_dispatch(d, "t", NULL, 0);
+    assert_int_equal(d->runs_count, 1);
+    end_all(d, 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, drive_finish)
@@ -217,6 +286,9 @@ int main(void)
         TEST(what_may_be_lost_is_given_back_by_its_fence),
         TEST(waiting_for_a_worker_is_no_timeout),
         TEST(what_is_not_claimed_ahead_follows_at_once),
+        TEST(of_short_runs_some_are_claimed_before_their_turn),
+        TEST(others_wait_in_the_store_for_theirs),
+        TEST(what_was_there_before_is_shared_in_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

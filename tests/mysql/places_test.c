@@ -482,6 +482,57 @@ static void a_flood_of_one_tenant(void **state)
     assert_in_range(claims_until(op.out_id), 1, 2);
 }
 
+static int64_t rows_read(const char *table)
+{
+    return my_bed_int(s.race.my,
+                      "SELECT COALESCE(SUM(ROWS_READ), 0) FROM information_schema.TABLE_STATISTICS "
+                      "WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '%s'",
+                      table);
+}
+
+static void put_of(const char *tenant)
+{
+    answer a = {0};
+    pawl_body body;
+    pawl_op op = insert_op(&body, "y", NULL);
+    body.tenant = tenant;
+    apply(s.race.quick, 0, 0, &op, &a);
+}
+
+/* Whoever goes from tenant to tenant, or from line to line, passes over what they have. */
+static void a_flood_is_not_read(void **state)
+{
+    (void)state;
+    answer a = {0};
+    pawl_claimed task[1];
+    my_bed_exec(s.race.my, "SET GLOBAL userstat = 1");
+    set_scene(true);
+    bound(s.race.quick, PAWL_SCOPE_TENANTS, "q", 1, false, &a);
+    const char *const tenants[] = {"ann", "bob", "cem", "dan", "eva"};
+    for (int i = 0; i < 5; i++) put_of(tenants[i]);
+    flood("bob", "x");
+    flood("dan", "x");
+    for (int i = 0; i < 5; i++) {
+        int64_t before = rows_read("pawl_shared");
+        claim_of(s.race.quick, s.n, task, 1, &a);
+        assert_int_equal(a.got, 1);
+        assert_string_equal(task->body->tenant, tenants[i]);
+        pawl_body_free(alloc_default(), task->body);
+        assert_in_range(rows_read("pawl_shared") - before, 1, 100);
+    }
+
+    set_scene(true);
+    bound(s.race.quick, PAWL_SCOPE_QUEUE, "q", 3, false, &a); /* so many are leased */
+    for (int i = 0; i < 5; i++) put_of(tenants[i]);
+    flood("bob", "x");
+    flood("dan", "x");
+    int64_t before = rows_read("pawl_blocked");
+    end(s.race.quick, s.h, 2, s.a, s.a_fence, &a);
+    assert_true(a.unblocked);
+    assert_in_range(rows_read("pawl_blocked") - before, 5, 100);
+    my_bed_exec(s.race.my, "SET GLOBAL userstat = 0");
+}
+
 static int open_race(void **state)
 {
     (void)state;
@@ -507,6 +558,7 @@ int main(void)
         cmocka_unit_test(a_lease_that_nobody_asks_about),
         cmocka_unit_test(a_flood_of_one_key),
         cmocka_unit_test(a_flood_of_one_tenant),
+        cmocka_unit_test(a_flood_is_not_read),
     };
     return cmocka_run_group_tests(tests, open_race, close_race);
 }

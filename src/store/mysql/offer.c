@@ -9,6 +9,8 @@
 
 #define OFFER_MOST 2000   /* tasks unblocked at a spot at once */
 #define SPOTS_AT_ONCE 200 /* spots asked about in one message */
+#define LINES_MOST 2000   /* of a spot */
+#define LINE_STEPS 16     /* lines asked for in one message */
 
 typedef struct lining { /* a pending task that is about to be stored */
     struct lining *next;
@@ -83,7 +85,7 @@ static void unblock(work *w, pawl_id id, pawl_bytes line)
     w->backs = true;
 }
 
-/* Which lines there are; of those that keep an order who comes next. */
+/* Which lines there are, the first and the last one; of those that keep an order who comes next. */
 static bool ask_lines(work *w, spot **some, int count)
 {
     my_script(w->c);
@@ -91,7 +93,7 @@ static bool ask_lines(work *w, spot **some, int count)
         put_spot(w, some[i]);
         if (keeps_order(some[i])) my_put_raw(w->c, "b.line", 6);
         my_put_int(w->c, i);
-        my_add(w->c, keeps_order(some[i]) ? SQL_order_first : SQL_spot_lines);
+        my_add(w->c, keeps_order(some[i]) ? SQL_order_first : SQL_line_ends);
     }
     return my_send(w->c, CALL_READS);
 }
@@ -111,40 +113,85 @@ typedef struct offer {
     pawl_bytes line;
 } offer;
 
-static int copy_lines(work *w, offer **out)
+typedef struct offers {
+    offer *all;
+    int count, room;
+} offers;
+
+static bool same_line(pawl_bytes a, pawl_bytes b) { return a.len == b.len && memcmp(a.data, b.data, a.len) == 0; }
+
+static pawl_bytes add_line(work *w, offers *o, int spot, pawl_bytes line)
 {
-    int rows = 0, count = 0;
-    EACH_ANSWER(a, w->c, SQL_spot_lines) rows += a->rows;
-    *out = rows ? my_work_alloc(w, (size_t)rows * sizeof **out) : NULL;
-    if (!*out) return 0;
-    EACH_ANSWER(a, w->c, SQL_spot_lines)
-    for (int i = 0; i < a->rows; i++) {
-        pawl_bytes line = get_bytes(a, i, 1);
-        const char *copy = pawl_arena_bytes(w->arena, line.data, line.len);
-        if (!copy) w->no_memory = true;
-        else (*out)[count++] = (offer){(int)get_int(a, i, 0), {copy, line.len}};
+    if (o->count == o->room) {
+        int room = 2 * o->room + 64;
+        offer *grown = my_work_alloc(w, (size_t)room * sizeof *grown);
+        if (grown && o->count) memcpy(grown, o->all, (size_t)o->count * sizeof *grown);
+        if (!grown) return (pawl_bytes){0};
+        o->all = grown;
+        o->room = room;
     }
-    return count;
+    const char *copy = pawl_arena_bytes(w->arena, line.data, line.len);
+    if (!copy) w->no_memory = true;
+    else o->all[o->count++] = (offer){spot, {copy, line.len}};
+    return (pawl_bytes){copy, copy ? line.len : 0};
+}
+
+/* From the first line to the last, both are known. */
+static bool walk_lines(work *w, offers *o, spot **some, int spot, pawl_bytes first, pawl_bytes last)
+{
+    pawl_bytes at = add_line(w, o, spot, first);
+    int from = o->count;
+    while (at.len && !same_line(at, last) && o->count - from < LINES_MOST) {
+        my_script(w->c);
+        my_put_bytes(w->c, at);
+        my_add(w->c, SQL_line_from);
+        for (int i = 0; i < LINE_STEPS; i++) {
+            put_spot(w, some[spot]);
+            my_add(w->c, SQL_line_step);
+            my_add(w->c, SQL_line_at);
+        }
+        if (!my_send(w->c, CALL_READS)) return false;
+        EACH_ANSWER(a, w->c, SQL_line_at)
+        {
+            at = get_null(a, 0, 0) ? (pawl_bytes){0} : add_line(w, o, spot, get_bytes(a, 0, 0));
+            if (at.len == 0) break;
+        }
+    }
+    return true;
+}
+
+static bool read_lines(work *w, offers *o, spot **some)
+{
+    offers ends = {0};
+    EACH_ANSWER(a, w->c, SQL_line_ends)
+    if (!get_null(a, 0, 1)) {
+        add_line(w, &ends, (int)get_int(a, 0, 0), get_bytes(a, 0, 1));
+        add_line(w, &ends, (int)get_int(a, 0, 0), get_bytes(a, 0, 2));
+    }
+    if (w->no_memory) return true;
+    for (int i = 0; i < ends.count; i += 2)
+        if (!walk_lines(w, o, some, ends.all[i].spot, ends.all[i].line, ends.all[i + 1].line)) return false;
+    return true;
 }
 
 static bool offer_lines(work *w, spot **some)
 {
-    offer *offers;
-    int count = copy_lines(w, &offers);
-    if (count == 0) return true;
+    offers o = {0};
+    if (!read_lines(w, &o, some)) return false;
+    if (o.count == 0) return true;
     my_script(w->c);
-    for (int i = 0; i < count; i++) {
-        const spot *s = some[offers[i].spot];
+    for (int i = 0; i < o.count; i++) {
+        const spot *s = some[o.all[i].spot];
         int most = free_places(s);
         put_spot(w, s);
-        my_put_bytes(w->c, offers[i].line);
+        my_put_bytes(w->c, o.all[i].line);
         my_put_int(w->c, i);
         my_put_int(w->c, most < w->offers_left ? most : w->offers_left);
         my_add(w->c, SQL_line_first);
     }
     if (!my_send(w->c, CALL_READS)) return false;
     EACH_ANSWER(a, w->c, SQL_line_first)
-    for (int i = 0; i < a->rows && w->offers_left > 0; i++) unblock(w, get_int(a, i, 1), offers[get_int(a, i, 0)].line);
+    for (int i = 0; i < a->rows && w->offers_left > 0; i++) unblock(w, get_int(a, i, 1), o.all[get_int(a, i, 0)].line);
     return true;
 }
 

@@ -110,16 +110,21 @@ STRAIGHT_JOIN @.pawl_place p FORCE INDEX (PRIMARY) ON p.scope = s.scope AND p.na
 -- name: spot_first
 SELECT $1, $2, $3, MIN(task_id) FROM @.pawl_blocked FORCE INDEX (pawl_blocked_first) WHERE scope = $1 AND name_id = $2 AND spot_key = $3;
 
--- The lines of a spot, from one to the next, however long they are.
+-- The first line of a spot and the last one; then those between, from one to the next, however long they are. The server finds the least of
+-- what is greater than a constant without reading on; it does not if that comes from a row, nor in SET.
 
--- name: spot_lines
-WITH RECURSIVE x (line, n) AS (
-    SELECT MIN(b.line), 1 FROM @.pawl_blocked b FORCE INDEX (pawl_blocked_line) WHERE b.scope = $1 AND b.name_id = $2 AND b.spot_key = $3
-    UNION ALL
-    SELECT (SELECT MIN(b.line) FROM @.pawl_blocked b FORCE INDEX (pawl_blocked_line)
-            WHERE b.scope = $1 AND b.name_id = $2 AND b.spot_key = $3 AND b.line > x.line), x.n + 1
-    FROM x WHERE x.line IS NOT NULL AND x.n < 2000)
-SELECT $4, line FROM x WHERE line IS NOT NULL;
+-- name: line_ends
+SELECT $4, MIN(line), MAX(line) FROM @.pawl_blocked FORCE INDEX (pawl_blocked_line) WHERE scope = $1 AND name_id = $2 AND spot_key = $3;
+
+-- name: line_from
+SET @pawl_line = $1;
+
+-- name: line_step
+SELECT MIN(line) INTO @pawl_line FROM @.pawl_blocked FORCE INDEX (pawl_blocked_line)
+WHERE scope = $1 AND name_id = $2 AND spot_key = $3 AND line > @pawl_line;
+
+-- name: line_at
+SELECT @pawl_line;
 
 -- The first of a line, those that stand still.
 
@@ -186,6 +191,9 @@ FROM @.pawl_body b FORCE INDEX (PRIMARY) LEFT JOIN @.pawl_shared s FORCE INDEX (
 -- name: turn_lock
 SELECT tenant_id, rest FROM @.pawl_turn WHERE queue_id = $1 FOR UPDATE;
 
+-- name: turn_weighted
+SELECT EXISTS (SELECT 1 FROM @.pawl_bound WHERE scope = 4 AND name_id = $1 AND bound_key <> '');
+
 -- name: turn_make
 INSERT IGNORE INTO @.pawl_turn (queue_id, tenant_id, rest) VALUES ($1, 0, 0);
 
@@ -202,18 +210,24 @@ SELECT $2, (SELECT MIN(run_at_us) FROM @.pawl_shared FORCE INDEX (pawl_shared_du
 -- name: shared_priority
 SELECT MIN(priority) FROM @.pawl_shared FORCE INDEX (pawl_shared_turn) WHERE queue_id = $1 AND priority > $2;
 
--- The next tenants of a priority, above one and up to another, with their weights.
+-- The first tenant of a priority and the last one, above one and up to another; those between, as lines above; weights.
 
--- name: shared_tenants
-WITH RECURSIVE x (tenant_id, n) AS (
-    SELECT MIN(s.tenant_id), 1 FROM @.pawl_shared s FORCE INDEX (pawl_shared_turn)
-    WHERE s.queue_id = $1 AND s.priority = $2 AND s.tenant_id > $3 AND s.tenant_id <= $4
-    UNION ALL
-    SELECT (SELECT MIN(s.tenant_id) FROM @.pawl_shared s FORCE INDEX (pawl_shared_turn)
-            WHERE s.queue_id = $1 AND s.priority = $2 AND s.tenant_id > x.tenant_id AND s.tenant_id <= $4), x.n + 1
-    FROM x WHERE x.tenant_id IS NOT NULL AND x.n < $5)
-SELECT x.tenant_id, (SELECT q.most FROM @.pawl_bound q WHERE q.scope = 4 AND q.name_id = $1 AND q.bound_key = CONVERT(x.tenant_id, CHAR))
-FROM x WHERE x.tenant_id IS NOT NULL;
+-- name: tenant_ends
+SELECT MIN(tenant_id), MAX(tenant_id) FROM @.pawl_shared FORCE INDEX (pawl_shared_turn)
+WHERE queue_id = $1 AND priority = $2 AND tenant_id > $3 AND tenant_id <= $4;
+
+-- name: tenant_from
+SET @pawl_tenant = $1;
+
+-- name: tenant_step
+SELECT MIN(tenant_id) INTO @pawl_tenant FROM @.pawl_shared FORCE INDEX (pawl_shared_turn)
+WHERE queue_id = $1 AND priority = $2 AND tenant_id > @pawl_tenant AND tenant_id <= $3;
+
+-- name: tenant_at
+SELECT @pawl_tenant;
+
+-- name: tenant_weights
+SELECT CONVERT(bound_key, SIGNED), most FROM @.pawl_bound WHERE scope = 4 AND name_id = $1 AND bound_key IN ($2);
 
 -- name: shared_due
 SELECT c.task_id, c.run_at_us, c.lane, IF(LENGTH(b.rate_key) > 256, CONCAT('sha256:', SHA2(b.rate_key, 256)), COALESCE(b.rate_key, '')), $3, $7

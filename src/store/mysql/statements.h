@@ -18,10 +18,11 @@
     X(live_move) X(limits_lock) X(limit_old) X(limit_put) X(limits_changed) X(slotted_of) X(budgets_next) X(budgets_drop) \
     X(limits_list) \
     /* places.sql */ \
-    X(version) X(version_shared) X(bound_kinds) X(spots_make) X(spots_ask) X(spots_lock) X(spots_of) X(stands) X(places) X(places_beside) X(spot_first) X(spot_lines) \
-    X(line_first) X(order_first) X(places_put) X(places_drop) X(blocked_put) X(blocked_drop) X(shared_drop) X(shared_move) \
-    X(live_ready) X(live_park) X(shared_put) X(admit_look) X(admit_lock) X(admit_keys) X(turn_lock) X(turn_make) X(turn_put) \
-    X(turn_tag) X(shared_look) X(shared_priority) X(shared_tenants) X(shared_due) X(shared_count) X(bound_old) X(bound_put) \
+    X(version) X(version_shared) X(bound_kinds) X(spots_make) X(spots_ask) X(spots_lock) X(spots_of) X(stands) X(places) X(places_beside) X(spot_first) \
+    X(line_ends) X(line_from) X(line_step) X(line_at) X(line_first) X(order_first) X(places_put) X(places_drop) X(blocked_put) X(blocked_drop) \
+    X(shared_drop) X(shared_move) X(live_ready) X(live_park) X(shared_put) X(admit_look) X(admit_lock) X(admit_keys) X(turn_lock) X(turn_weighted) \
+    X(turn_make) X(turn_put) X(turn_tag) X(shared_look) X(shared_priority) X(tenant_ends) X(tenant_from) X(tenant_step) X(tenant_at) \
+    X(tenant_weights) X(shared_due) X(shared_count) X(bound_old) X(bound_put) \
     X(leases_lock) X(leases_of) X(spots_blocked) X(spots_next) X(spots_drop) X(places_list) \
     /* schedules.sql */ \
     X(features) X(schedules_mark) X(schedules_lock) X(occurrences_open) X(occurrences_of) X(schedules_add) X(schedules_put) \
