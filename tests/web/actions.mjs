@@ -140,7 +140,7 @@ async function queues() {
     await row("bulk").getByRole("button", { name: "Limit" }).click();
     await page.getByLabel(/Tasks at a time/).fill("3");
     await ok();
-    await row("bulk").getByRole("cell", { name: "3", exact: true }).waitFor();
+    await row("bulk").getByRole("cell", { name: "0/3", exact: true }).waitFor();
     equal("limited in the store", server.json("limits", "list").concurrency.map((one) => [one.scope, one.name, one.most]), [["queue", "bulk", 3]]);
     await go("#/limits?tab=running", "bulk");
     await row("bulk").getByRole("button", { name: "Edit" }).click();

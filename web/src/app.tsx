@@ -56,6 +56,7 @@ function Search() {
                 event.preventDefault();
                 searchFor(text);
                 setText("");
+                document.getElementById("main")?.focus(); // keys are for what was found
             }}
         >
             <Icon name="search" />

@@ -5,7 +5,7 @@ import type { Limit, Limits, Place, Places } from "../api";
 import { number, plural, rateText } from "../format";
 import { useLive } from "../live";
 import { link, place, setQuery } from "../router";
-import { Bar, Button, Count, Empty, Id, Name, PageHead, Show, Tabs, Time, useTitle } from "../ui/basic";
+import { Bar, Button, Count, Empty, Id, Name, PageHead, Show, Tabs, Time, Turn, useTitle } from "../ui/basic";
 import { attempt, close, confirm, Dialog, show } from "../ui/dialog";
 import { State } from "../ui/icons";
 import { Table } from "../ui/table";
@@ -159,11 +159,7 @@ function Rates() {
                                     },
                                 ]}
                             />
-                            {next && (
-                                <footer class="pager">
-                                    <Button onClick={() => setQuery({ cursor: next })}>More</Button>
-                                </footer>
-                            )}
+                            <Turn next={next} />
                         </>
                     ) : (
                         <Empty title={waiting ? "No task waits for a rate" : "No rate limit"} icon="limits">
@@ -207,11 +203,7 @@ function Concurrency() {
                                 },
                             ]}
                         />
-                        {next && (
-                            <footer class="pager">
-                                <Button onClick={() => setQuery({ cursor: next })}>More</Button>
-                            </footer>
-                        )}
+                        <Turn next={next} />
                     </>
                 ) : (
                     <Empty title="No concurrency limit" icon="limits">
