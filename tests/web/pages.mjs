@@ -108,6 +108,7 @@ async function keyboard(server, ids) {
     }
     await page.keyboard.press("?");
     await help.waitFor();
+    that("help is seen as a whole", await help.evaluate((one) => one.scrollHeight <= one.clientHeight && one.querySelector("p").clientHeight < 60));
     await axe(page, "help");
     await page.keyboard.press("Escape");
     await help.waitFor({ state: "detached" });

@@ -98,7 +98,7 @@ function What({ found, target }: { found: Found; target: Target }) {
                     </li>
                 ))}
                 {types.length > 5 && <li class="faint">and of {plural(types.length - 5, "other type")}</li>}
-                {found.running > 0 && <li>{plural(found.running, "task")} of them running now</li>}
+                {found.running > 0 && <li>{number(found.running)} of them running now</li>}
                 {!types.length &&
                     found.ids.slice(0, 5).map((id) => (
                         <li key={id}>

@@ -115,10 +115,12 @@ export function showKeys(): void {
                     ))}
                 </dl>
             </div>
-            <p class="text faint">
-                Search understands an id, <code>state:failed</code>, <code>type:</code>, <code>queue:</code>, <code>tenant:</code>, <code>key:</code>, and words, which may be
-                anywhere in a task: its payload, its error.
-            </p>
+            <div class="text">
+                <p class="faint">
+                    Search understands an id, <code>state:failed</code>, <code>type:</code>, <code>queue:</code>, <code>tenant:</code>, <code>key:</code>, and words, which may be
+                    anywhere in a task: its payload, its error.
+                </p>
+            </div>
         </Dialog>,
     );
 }

@@ -28,6 +28,8 @@ export const hidden = signal(document.hidden);
 export const liveState = computed(() =>
     paused.value ? "paused" : connection.value === "open" ? "live" : connection.value === "none" ? "polling" : "reconnecting",
 );
+// The server was there, and does not answer: said once, for the whole page.
+export const lostServer = computed(() => connection.value === "lost");
 // Events by second, for the picture of the last minute.
 export const beat = signal(0);
 const counts = new Map<number, Record<string, number>>();

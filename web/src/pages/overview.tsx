@@ -29,7 +29,7 @@ function Tiles({ stats }: { stats: Stats }) {
             <Tile title="Waiting to run" value={compact(stats.pending)} exact={number(stats.pending)} href={link("tasks", { state: "pending" })} sub={stats.waiting ? `${compact(stats.waiting)} wait for others` : "due and scheduled"} />
             <Tile title="Running" value={compact(stats.leased)} exact={number(stats.leased)} href={link("tasks", { state: "running" })} tone="cyan" sub="held by nodes" />
             <Tile title="Succeeded" value={compact(stats.succeeded)} exact={number(stats.succeeded)} href={link("tasks", { state: "succeeded" })} tone="green" sub={`${rate < 10 ? rate.toFixed(1) : compact(Math.round(rate))} a minute`} />
-            <Tile title="Failed" value={compact(stats.failed)} exact={number(stats.failed)} href={link("failures")} tone={stats.failed ? "red" : ""} sub={ended ? `${((100 * stats.failed) / ended).toFixed(1)} % of what ended` : "of nothing"} />
+            <Tile title="Failed" value={compact(stats.failed)} exact={number(stats.failed)} href={link("failures")} tone={stats.failed ? "red" : ""} sub={ended ? `${((100 * stats.failed) / ended).toFixed(1)} % of what ended` : "nothing ended"} />
             <Tile title="Retried" value={compact(stats.retried)} exact={number(stats.retried)} href={link("tasks", { state: "retrying" })} tone={stats.retried ? "amber" : ""} sub={stats.rescued ? `${compact(stats.rescued)} rescued` : `${compact(stats.cancelled)} cancelled`} />
             <Tile title="Dead letters" value={compact(stats.dead)} exact={number(stats.dead)} href={link("dead")} tone={stats.dead ? "red" : ""} sub={stats.dead ? "not dealt with" : "nothing to do"} />
         </div>
@@ -103,6 +103,7 @@ function Depth({ stats }: { stats: Stats }) {
 // ---- cards ----------------------------------------------------------------------------------------------------------------------
 
 function Times({ stats }: { stats: Stats }) {
+    if (!stats.wait_p99_us && !stats.run_p99_us) return <p class="faint">nothing ran</p>;
     return (
         <p class="times">
             <span>wait <b>{duration(stats.wait_p50_us)}</b>, 99 % <b>{duration(stats.wait_p99_us)}</b></span> <span>run <b>{duration(stats.run_p50_us)}</b>, 99 % <b>{duration(stats.run_p99_us)}</b></span>

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Problem, serverNow } from "../client";
 import { ago, compact, exact, number } from "../format";
-import { beat, type View } from "../live";
+import { beat, lostServer, type View } from "../live";
 import { link, place, setQuery } from "../router";
 import { Icon } from "./icons";
 import { toast } from "./dialog";
@@ -175,7 +175,7 @@ export function Show<T>({ view, children, rows }: { view: View<T>; children: (da
     if (view.data === undefined) return view.error ? <Trouble problem={view.error} reload={view.reload} /> : <Skeleton rows={rows} />;
     return (
         <>
-            {view.error && (
+            {view.error && !(lostServer.value && view.error.status === 0) && (
                 <div class="notice amber" role="status">
                     {view.error.message}: what you see is older.{" "}
                     <button type="button" class="linkish" onClick={view.reload}>
