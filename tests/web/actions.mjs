@@ -147,6 +147,17 @@ async function queues() {
     await page.getByLabel(/Tasks at a time/).fill("");
     await ok();
     await page.getByText("No concurrency limit").waitFor();
+    await page.keyboard.press("n");
+    await page.locator("[name=place-scope]").selectOption("key");
+    await page.getByLabel("Type", { exact: true }).fill("email.send");
+    await page.getByLabel(/Tasks at a time/).fill("2");
+    await ok();
+    await row("email.send").waitFor();
+    equal("of each key", server.json("limits", "list").concurrency.map((one) => [one.scope, one.name, one.most]), [["key", "email.send", 2]]);
+    await row("email.send").getByRole("button", { name: "Edit" }).click();
+    await page.getByLabel(/Tasks at a time/).fill("");
+    await ok();
+    await page.getByText("No concurrency limit").waitFor();
 }
 
 async function limits() {
