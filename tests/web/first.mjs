@@ -181,13 +181,17 @@ async function light(server) {
 
 async function restart(server, page) {
     await page.to("#/tasks");
+    await page.locator("tbody tr").first().waitFor();
     await live(page);
     await server.stop("SIGKILL");
     await until("it says so", async () => (await state(page)) === "reconnecting");
+    await page.getByText("The server does not answer: what you see is older").waitFor();
+    that("what was there stays", (await page.locator("tbody tr").count()) > 0);
     const id = server.cli("enqueue", "--type", "meanwhile", "--delay", "1h"); // while nobody listened
     await server.start();
     await live(page);
     await page.getByRole("link", { name: id }).waitFor();
+    equal("it answers", await page.getByText("does not answer").count(), 0);
     await page.keyboard.press("p");
     equal("paused", await state(page), "paused");
     const later = (await server.api("POST", "v1/tasks", { type: "later", delay: "1h" })).id;

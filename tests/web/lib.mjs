@@ -82,8 +82,12 @@ export class Server {
         return { said: () => text, end: () => (child.kill("SIGTERM"), ended) };
     }
 
+    tokens(...words) {
+        return execFileSync(PAWL, ["tokens", ...words, "--tokens", join(this.folder, "tokens")], { cwd: this.folder, env: environment, encoding: "utf8" }).trim();
+    }
+
     token(name, ...options) {
-        return execFileSync(PAWL, ["tokens", "add", name, "--tokens", join(this.folder, "tokens"), ...options], { cwd: this.folder, env: environment, encoding: "utf8" }).trim();
+        return this.tokens("add", name, ...options);
     }
 
     clean() {

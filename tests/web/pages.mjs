@@ -42,7 +42,7 @@ const ALL = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"];
 const COLOURS = { type: "rule", values: ["color-contrast", "scrollable-region-focusable", "label"] }; // what another look can change
 
 const SAME = new Set(["Waiting to run", "webhook.call", "busy", "9007199254740993", "No dead letter matches", "Not found"]); // made of the same parts as others
-const WIDE = { width: 1360, height: 860 }, PHONE = { width: 390, height: 844 };
+const WIDE = { width: 1280, height: 800 }, PHONE = { width: 390, height: 844 };
 const FULL = process.argv[2] === "full";
 
 const LOOKS = [
@@ -65,6 +65,8 @@ async function look(server, ids, [name, rules, options]) {
         await page.locator("main").getByText(text).first().waitFor();
         const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
         that(`${name} ${where}: not wider than the window`, wide <= 0, String(wide));
+        const hidden = await page.evaluate(() => [...document.querySelectorAll("main .scroll")].filter((one) => one.scrollWidth > one.clientWidth + 1 && !one.closest(".graph")).map((one) => one.getAttribute("aria-label")));
+        equal(`${name} ${where}: all columns are seen`, hidden, []);
         silent(page, `${name} ${where}`);
         page.complaints.length = 0;
         if (SAME.has(text) && !FULL) continue;
@@ -106,6 +108,7 @@ async function keyboard(server, ids) {
     }
     await page.keyboard.press("?");
     await help.waitFor();
+    that("help is seen as a whole", await help.evaluate((one) => one.scrollHeight <= one.clientHeight && one.querySelector("p").clientHeight < 60));
     await axe(page, "help");
     await page.keyboard.press("Escape");
     await help.waitFor({ state: "detached" });

@@ -1,7 +1,7 @@
 // The frame around all pages: navigation, search, state of the connection, keys.
 import { useEffect, useState } from "preact/hooks";
 import { can, logout, Problem, session, whoAmI, wholeStore } from "./client";
-import { liveState, togglePause } from "./live";
+import { liveState, lostServer, togglePause } from "./live";
 import { Login } from "./login";
 import { keys, showKeys } from "./keys";
 import { nav, pageOf } from "./pages";
@@ -56,6 +56,7 @@ function Search() {
                 event.preventDefault();
                 searchFor(text);
                 setText("");
+                document.getElementById("main")?.focus(); // keys are for what was found
             }}
         >
             <Icon name="search" />
@@ -156,6 +157,11 @@ function Frame() {
                     <Account />
                 </header>
                 <main id="main" tabIndex={-1}>
+                    {lostServer.value && (
+                        <div class="notice red" role="status">
+                            The server does not answer: what you see is older. It is asked again by itself.
+                        </div>
+                    )}
                     <Page />
                 </main>
             </div>

@@ -40,6 +40,7 @@ const SINGLE: Record<string, () => void> = {
     p: togglePause,
     x: () => inRow("input[type=checkbox]"),
     o: () => inRow("a"),
+    ".": () => document.activeElement?.closest("[data-row]")?.querySelector<HTMLElement>(".act button")?.focus(),
     u: () => history.back(),
 };
 
@@ -77,12 +78,13 @@ const HELP: [string, string][] = [
     ["j k", "next, previous row"],
     ["Enter o", "open the row"],
     ["x", "select the row"],
+    [".", "to the row's buttons"],
     ["u", "back"],
     ["p", "pause and resume live updates"],
     ["c", "cancel: the task, or what is selected"],
     ["r", "retry: the task, or what is selected"],
     ["a", "acknowledge: dead letters"],
-    ["n", "new task, schedule or limit"],
+    ["n", "new task, schedule, limit or hook"],
 ];
 
 export function showKeys(): void {
@@ -113,10 +115,12 @@ export function showKeys(): void {
                     ))}
                 </dl>
             </div>
-            <p class="text faint">
-                Search understands an id, <code>state:failed</code>, <code>type:</code>, <code>queue:</code>, <code>tenant:</code>, <code>key:</code>, and words, which may be
-                anywhere in a task: its payload, its error.
-            </p>
+            <div class="text">
+                <p class="faint">
+                    Search understands an id, <code>state:failed</code>, <code>type:</code>, <code>queue:</code>, <code>tenant:</code>, <code>key:</code>, and words, which may be
+                    anywhere in a task: its payload, its error.
+                </p>
+            </div>
         </Dialog>,
     );
 }

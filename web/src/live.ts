@@ -15,8 +15,8 @@ export interface Happening {
     type: string | null;
 }
 
-const LEAST_MS = 1000; // between two questions of a view
-const IDLE_MS = 5000; // without an event
+export const LEAST_MS = 1000; // between two questions of a view
+export const IDLE_MS = 5000; // without an event
 const AWAY_MS = 10000; // a page that nobody sees gives its stream back: browsers have few connections for one server
 
 type Ear = (what: Happening | null) => void; // null: anything may have changed
@@ -28,12 +28,17 @@ export const hidden = signal(document.hidden);
 export const liveState = computed(() =>
     paused.value ? "paused" : connection.value === "open" ? "live" : connection.value === "none" ? "polling" : "reconnecting",
 );
+// The server was there, and does not answer: said once, for the whole page.
+export const lostServer = computed(() => connection.value === "lost");
 // Events by second, for the picture of the last minute.
 export const beat = signal(0);
 const counts = new Map<number, Record<string, number>>();
 
-export function eventsAt(second: number): Record<string, number> | undefined {
-    return counts.get(second);
+// Nothing is known of a second before the first stream was open.
+let since = Infinity;
+
+export function eventsAt(second: number, name: string): number | null {
+    return counts.get(second)?.[name] ?? (second < since ? null : 0);
 }
 
 // By when it happened: after a reconnection events come that are older.
@@ -120,6 +125,7 @@ async function connect(): Promise<void> {
         if (!answer.ok || !answer.body) throw new Problem(answer.status, "stream", "no stream");
         wait = 500;
         connection.value = "open";
+        since = Math.min(since, Date.now() / 1000);
         tell(null);
         await follow(answer.body);
     } catch {
@@ -176,7 +182,7 @@ export interface View<T> {
 
 interface Options {
     wants?: (what: Happening) => boolean;
-    idle?: number; // milliseconds; 0: only when something happens
+    idle?: number | (() => number); // milliseconds; 0: only when something happens
     off?: boolean;
 }
 
@@ -213,7 +219,8 @@ export function useLive<T>(key: string, ask: (signal: AbortSignal) => Promise<T>
             busy = false;
             pause = Math.max(LEAST_MS, 4 * (performance.now() - begun)); // a slow store is not asked all the time
             if (dirty) soon();
-            const most = now.current.options.idle ?? IDLE_MS;
+            const wish = now.current.options.idle ?? IDLE_MS;
+            const most = typeof wish === "number" ? wish : wish();
             if (most) idle = window.setTimeout(() => tick(), Math.max(most, pause));
         };
         const soon = (): void => {

@@ -4,7 +4,7 @@ import type { Batch, Batches, Relatives, Tree } from "../api";
 import { number, plural } from "../format";
 import { useLive } from "../live";
 import { link, place, setQuery } from "../router";
-import { Button, Card, Count, Empty, Id, Name, PageHead, Show, Time, useTitle } from "../ui/basic";
+import { Button, Card, Count, Empty, Id, Name, PageHead, Show, Time, Turn, useTitle } from "../ui/basic";
 import { attempt, confirm } from "../ui/dialog";
 import { Graph } from "../ui/graph";
 import { State } from "../ui/icons";
@@ -59,7 +59,7 @@ export function BatchList() {
                                     { title: "Ended", num: true, cell: (batch) => <Time at={batch.ended_at} /> },
                                 ]}
                             />
-                            {next && <footer class="pager"><Button onClick={() => setQuery({ cursor: next })}>Older</Button></footer>}
+                            <Turn next={next} more="Older" />
                         </>
                     ) : (
                         <Empty title={query.unfinished ? "No batch is unfinished" : "No batch yet"} icon="batches">
@@ -144,7 +144,7 @@ export function BatchView() {
                             ) : (
                                 <p class="pad faint">None.</p>
                             )}
-                            {members.next && <footer class="pager"><Button onClick={() => setQuery({ after: members.next })}>More</Button></footer>}
+                            <Turn next={members.next} name="after" />
                         </Card>
                     </>
                 )}

@@ -10,7 +10,7 @@ import { Acts, Pager, useSelection } from "./tasks";
 import { go } from "../router";
 
 function filterOf(query: Record<string, string>): Query {
-    return { type: query.type, queue: query.queue, tenant: query.tenant };
+    return { type: query.type, queue: query.queue, tenant: query.tenant, q: query.q?.trim() || undefined };
 }
 
 export function Dead() {
@@ -39,6 +39,7 @@ export function Dead() {
                     <Field label="type" name="type" value={query.type ?? ""} onChange={set("type")} />
                     <Field label="queue" name="queue" value={query.queue ?? ""} onChange={set("queue")} />
                     <Field label="tenant" name="tenant" value={query.tenant ?? ""} onChange={set("tenant")} />
+                    <Field label="search" name="q" value={query.q ?? ""} onChange={set("q")} />
                     {text && (
                         <Button kind="quiet" icon="close" onClick={() => go("dead")}>
                             Clear

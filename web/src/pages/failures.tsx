@@ -1,11 +1,11 @@
 // Failures by what went wrong: dead letters with the same type, code and error, numbers and ids aside.
 import { can, get } from "../client";
 import type { Page, Task } from "../api";
-import { ACK, bulkIds, RETRY } from "../bulk";
+import { ACK, bulk, RETRY, type Action } from "../bulk";
 import { number, plural } from "../format";
 import { useLive } from "../live";
 import { link } from "../router";
-import { Bar, Button, Count, Empty, Id, Name, PageHead, Show, Time, useTitle } from "../ui/basic";
+import { Bar, Button, Count, Empty, Name, PageHead, Show, Time, useTitle } from "../ui/basic";
 import { Table } from "../ui/table";
 
 const PAGES = 5; // of a thousand
@@ -16,7 +16,7 @@ interface Group {
     type: string;
     code: string | null;
     error: string;
-    tasks: string[];
+    count: number;
     last: Task;
     first: Task;
 }
@@ -35,6 +35,21 @@ function shape(error: string): string {
         .replace(/\b\d{2,}\b/g, (digits) => (digits.length === 3 ? digits : "…"));
 }
 
+const errorOf = (task: Task): string => shape(task.error ?? task.reason ?? "no error was told");
+const keyOf = (task: Task): string => JSON.stringify([task.type, task.code, errorOf(task)]);
+
+// Those of the kind among all dead letters, also those that were not looked at for this page.
+function act(action: Action, group: Group, done: () => void): void {
+    bulk(action, { list: "v1/dead", filter: { type: group.type }, pick: (task) => keyOf(task) === group.key, words: `error “${group.error}”` }, done);
+}
+
+// Words that all errors of the kind have: the longest, as many as a search takes.
+function wordsOf(group: Group): string {
+    const words = group.last.error ? group.error.split(/[\s…]+/).filter((word) => word.length > 1) : [];
+    const least = words.map((word) => word.length).sort((a, b) => b - a)[6] ?? 0;
+    return words.filter((word) => word.length >= least).slice(0, 7).map((word) => word.slice(0, 24)).join(" ");
+}
+
 async function load(signal: AbortSignal): Promise<Groups> {
     const groups = new Map<string, Group>();
     const begun = performance.now();
@@ -42,10 +57,9 @@ async function load(signal: AbortSignal): Promise<Groups> {
     for (let i = 0; i < PAGES && performance.now() - begun < LOOK_MS; i++) {
         const page: Page = await get<Page>("v1/dead", { limit: 1000, cursor }, signal);
         for (const task of page.tasks) {
-            const error = shape(task.error ?? task.reason ?? "no error was told");
-            const key = JSON.stringify([task.type, task.code, error]);
-            const group = groups.get(key) ?? { key, type: task.type, code: task.code, error, tasks: [], last: task, first: task };
-            group.tasks.push(task.id);
+            const key = keyOf(task);
+            const group = groups.get(key) ?? { key, type: task.type, code: task.code, error: errorOf(task), count: 0, last: task, first: task };
+            group.count++;
             group.first = task;
             groups.set(key, group);
         }
@@ -53,7 +67,7 @@ async function load(signal: AbortSignal): Promise<Groups> {
         cursor = page.next;
         if (!cursor) break;
     }
-    return { groups: [...groups.values()].sort((a, b) => b.tasks.length - a.tasks.length), looked, more: !!cursor };
+    return { groups: [...groups.values()].sort((a, b) => b.count - a.count), looked, more: !!cursor };
 }
 
 export function Failures() {
@@ -78,22 +92,21 @@ export function Failures() {
                                 id={(group) => group.key}
                                 label="failures by error"
                                 columns={[
-                                    { title: "Count", num: true, cell: (group) => <Count n={group.tasks.length} tone="red" /> },
-                                    { title: "Share", class: "share", cell: (group) => <Bar part={group.tasks.length} whole={groups[0]!.tasks.length} tone="red" label={plural(group.tasks.length, "task")} /> },
-                                    { title: "Type", cell: (group) => <Name text={group.type} href={link("dead", { type: group.type })} /> },
+                                    { title: "Count", num: true, cell: (group) => <Count n={group.count} more={more} tone="red" /> },
+                                    { title: "Share", class: "share far", cell: (group) => <Bar part={group.count} whole={groups[0]!.count} tone="red" label={plural(group.count, "task")} /> },
+                                    { title: "Type", cell: (group) => <Name text={group.type} /> },
                                     { title: "Code", cell: (group) => (group.code ? <code class="code">{group.code}</code> : null) },
-                                    { title: "Error", class: "grow", cell: (group) => <Name text={group.error} /> },
-                                    { title: "First", num: true, cell: (group) => <Time at={group.first.finished_at} /> },
-                                    { title: "Last", num: true, cell: (group) => <Time at={group.last.finished_at} /> },
-                                    { title: "Newest", cell: (group) => <Id id={group.last.id} /> },
+                                    { title: "Error", class: "grow", cell: (group) => <Name text={group.error} href={link("dead", { type: group.type, q: wordsOf(group) })} /> },
+                                    { title: "First", num: true, class: "far", cell: (group) => <Time at={group.first.finished_at} /> },
+                                    { title: "Last", num: true, cell: (group) => <a href={link("tasks/" + group.last.id)}><Time at={group.last.finished_at} /></a> },
                                     {
                                         title: "Actions",
                                         class: "act",
                                         cell: (group) =>
                                             can("operate") && (
                                                 <>
-                                                    <Button onClick={() => bulkIds(RETRY, group.tasks, view.reload)}>Retry</Button>{" "}
-                                                    <Button onClick={() => bulkIds(ACK, group.tasks, view.reload)}>Acknowledge</Button>
+                                                    <Button onClick={() => act(RETRY, group, view.reload)}>Retry</Button>{" "}
+                                                    <Button onClick={() => act(ACK, group, view.reload)}>Acknowledge</Button>
                                                 </>
                                             ),
                                     },

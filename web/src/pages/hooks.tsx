@@ -164,7 +164,7 @@ export function HookList() {
                                 { title: "Hook", cell: (hook) => <Name text={hook.name} href={deliveries(hook)} /> },
                                 { title: "State", cell: (hook) => <span title={hook.why ?? undefined}><State name={hook.disabled ? "disabled" : "enabled"} /></span> },
                                 { title: "Where to", class: "grow", cell: (hook) => <Name text={hook.url} /> },
-                                { title: "Events", class: "maybe", cell: (hook) => <span title={hook.events.join(", ")}><Name text={[plural(hook.events.length, "event"), hook.type && `of ${hook.type}`, hook.queue && `in ${hook.queue}`].filter(Boolean).join(" ")} /></span> },
+                                { title: "Events", class: "far", cell: (hook) => <span title={hook.events.join(", ")}><Name text={[plural(hook.events.length, "event"), hook.type && `of ${hook.type}`, hook.queue && `in ${hook.queue}`].filter(Boolean).join(" ")} /></span> },
                                 { title: "Last sent", num: true, cell: (hook) => <Time at={hook.sent?.finished_at ?? null} /> },
                                 { title: "Last error", class: "grow last", cell: (hook) => (hook.wrong ? <Name text={hook.wrong.error} href={link(`tasks/${hook.wrong.id}`)} /> : hook.why ? <Name text={hook.why} /> : <span class="faint">–</span>) },
                                 { title: "Actions", class: "act", cell: (hook) => <Acts hook={hook} done={view.reload} /> },

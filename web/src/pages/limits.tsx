@@ -5,7 +5,7 @@ import type { Limit, Limits, Place, Places } from "../api";
 import { number, plural, rateText } from "../format";
 import { useLive } from "../live";
 import { link, place, setQuery } from "../router";
-import { Bar, Button, Count, Empty, Id, Name, PageHead, Show, Tabs, Time, useTitle } from "../ui/basic";
+import { Bar, Button, Count, Empty, Id, Name, PageHead, Show, Tabs, Time, Turn, useTitle } from "../ui/basic";
 import { attempt, close, confirm, Dialog, show } from "../ui/dialog";
 import { State } from "../ui/icons";
 import { Table } from "../ui/table";
@@ -159,11 +159,7 @@ function Rates() {
                                     },
                                 ]}
                             />
-                            {next && (
-                                <footer class="pager">
-                                    <Button onClick={() => setQuery({ cursor: next })}>More</Button>
-                                </footer>
-                            )}
+                            <Turn next={next} />
                         </>
                     ) : (
                         <Empty title={waiting ? "No task waits for a rate" : "No rate limit"} icon="limits">
@@ -179,48 +175,101 @@ function Rates() {
 
 // ---- how many at a time -----------------------------------------------------------------------------------------------------------
 
+const SCOPES: [string, string][] = [["queue", "a queue"], ["type", "a type"], ["key", "each rate key of a type"]];
+
+function NewPlace({ done }: { done: () => void }) {
+    const [form, setForm] = useState({ scope: "queue", name: "", key: "", most: "" });
+    const save = async (): Promise<void> => {
+        const path = `v1/concurrency/${segment(form.name.trim())}${queryText({ scope: form.scope, key: form.scope === "key" ? form.key : "" })}`;
+        if (!(await attempt(() => call("PUT", path, { most: Number(form.most) }), "the limit holds from now on"))) return;
+        close();
+        done();
+    };
+    const text = (name: "name" | "key" | "most", label: string, hint: string, needed = true) => (
+        <label class="field">
+            <span>{label}</span>
+            <input name={"place-" + name} inputMode={name === "most" ? "numeric" : undefined} value={form[name]} placeholder={hint} required={needed} autocomplete="off" spellcheck={false} onInput={(event) => setForm({ ...form, [name]: event.currentTarget.value })} />
+        </label>
+    );
+    return (
+        <Dialog title="New concurrency limit" wide>
+            <form
+                onSubmit={(event) => {
+                    event.preventDefault();
+                    void save();
+                }}
+            >
+                <div class="text form">
+                    <label class="field">
+                        <span>Of</span>
+                        <select name="place-scope" value={form.scope} onChange={(event) => setForm({ ...form, scope: event.currentTarget.value })}>
+                            {SCOPES.map(([value, shown]) => <option key={value} value={value}>{shown}</option>)}
+                        </select>
+                    </label>
+                    {text("name", form.scope === "queue" ? "Queue" : "Type", form.scope === "queue" ? "reports" : "report.build")}
+                    {form.scope === "key" && text("key", "Rate key (empty: each key by itself)", "", false)}
+                    {text("most", "Tasks at a time, on all nodes", "4")}
+                </div>
+                <footer>
+                    <Button onClick={close}>Back</Button>
+                    <button type="submit" class="button main" data-testid="confirm">
+                        Save
+                    </button>
+                </footer>
+            </form>
+        </Dialog>
+    );
+}
+
 function Concurrency() {
     const query = place.value.query;
     const view = useLive<Places>("places-" + (query.cursor ?? ""), (signal) => get<Places>("v1/concurrency", { limit: 100, cursor: query.cursor }, signal), { idle: 2000 });
     return (
-        <Show view={view}>
-            {({ concurrency, next }) =>
-                concurrency.length ? (
-                    <>
-                        <Table
-                            rows={concurrency}
-                            id={(row: Place) => [row.scope, row.name, keyText(row)].join("\n")}
-                            label="concurrency limits"
-                            columns={[
-                                { title: "Of a", cell: (row) => row.scope },
-                                { title: "Name", cell: (row) => <Name text={row.name} /> },
-                                { title: "Key", cell: (row) => <Name text={keyText(row)} empty="" /> },
-                                { title: "Running", class: "share", cell: (row) => (row.most ? <Bar part={row.running} whole={row.most} tone={row.running >= row.most ? "amber" : "cyan"} label={`${row.running} of ${row.most} places taken`} /> : null) },
-                                { title: "Taken", num: true, cell: (row) => (row.most !== undefined ? `${number(row.running)}/${number(row.most)}` : number(row.running)) },
-                                { title: "Blocked", num: true, cell: (row) => <Count n={row.blocked} tone="amber" /> },
-                                { title: "Held by", cell: (row) => row.holder && <Id id={row.holder} /> },
-                                { title: "Order", cell: (row) => (row.ordered ? "as dispatched" : row.weight ? `weight ${row.weight}` : "") },
-                                {
-                                    title: "Actions",
-                                    class: "act",
-                                    cell: (row) => can("operate") && row.scope !== "tenants" && row.key_base64 === undefined && <Button onClick={() => show(<Most name={row.name} scope={row.scope} at={row.key ?? null} now={row.most} done={view.reload} />)}>Edit</Button>,
-                                },
-                            ]}
-                        />
-                        {next && (
-                            <footer class="pager">
-                                <Button onClick={() => setQuery({ cursor: next })}>More</Button>
-                            </footer>
-                        )}
-                    </>
-                ) : (
-                    <Empty title="No concurrency limit" icon="limits">
-                        <p>It says how many tasks of a queue, a type or a rate key run at a time, on all nodes:</p>
-                        <pre>pawl limits running report.build 4</pre>
-                    </Empty>
-                )
-            }
-        </Show>
+        <>
+            {can("operate") && (
+                <div class="above">
+                    <div class="acts">
+                        <Button kind="main" icon="plus" hotkey="n" onClick={() => show(<NewPlace done={view.reload} />)}>
+                            New concurrency limit
+                        </Button>
+                    </div>
+                </div>
+            )}
+            <Show view={view}>
+                {({ concurrency, next }) =>
+                    concurrency.length ? (
+                        <>
+                            <Table
+                                rows={concurrency}
+                                id={(row: Place) => [row.scope, row.name, keyText(row)].join("\n")}
+                                label="concurrency limits"
+                                columns={[
+                                    { title: "Of a", cell: (row) => row.scope },
+                                    { title: "Name", cell: (row) => <Name text={row.name} /> },
+                                    { title: "Key", cell: (row) => <Name text={keyText(row)} empty="" /> },
+                                    { title: "Running", class: "share", cell: (row) => (row.most ? <Bar part={row.running} whole={row.most} tone={row.running >= row.most ? "amber" : "cyan"} label={`${row.running} of ${row.most} places taken`} /> : null) },
+                                    { title: "Taken", num: true, cell: (row) => (row.most !== undefined ? `${number(row.running)}/${number(row.most)}` : number(row.running)) },
+                                    { title: "Blocked", num: true, cell: (row) => <Count n={row.blocked} tone="amber" /> },
+                                    { title: "Held by", cell: (row) => row.holder && <Id id={row.holder} /> },
+                                    { title: "Order", cell: (row) => (row.ordered ? "as dispatched" : row.weight ? `weight ${row.weight}` : "") },
+                                    {
+                                        title: "Actions",
+                                        class: "act",
+                                        cell: (row) => can("operate") && row.scope !== "tenants" && row.key_base64 === undefined && <Button onClick={() => show(<Most name={row.name} scope={row.scope} at={row.key ?? null} now={row.most} done={view.reload} />)}>Edit</Button>,
+                                    },
+                                ]}
+                            />
+                            <Turn next={next} />
+                        </>
+                    ) : (
+                        <Empty title="No concurrency limit" icon="limits">
+                            <p>It says how many tasks of a queue, a type or a rate key run at a time, on all nodes:</p>
+                            <pre>pawl limits running report.build 4</pre>
+                        </Empty>
+                    )
+                }
+            </Show>
+        </>
     );
 }
 

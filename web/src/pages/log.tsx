@@ -2,8 +2,8 @@
 import { get } from "../client";
 import type { Acts } from "../api";
 import { useLive } from "../live";
-import { place, setQuery } from "../router";
-import { Button, Empty, Id, Name, PageHead, Show, Time, useTitle } from "../ui/basic";
+import { place } from "../router";
+import { Empty, Id, Name, PageHead, Show, Time, Turn, useTitle } from "../ui/basic";
 import { Table } from "../ui/table";
 
 export function ActLog() {
@@ -29,10 +29,7 @@ export function ActLog() {
                                     { title: "Detail", class: "grow", cell: (act) => <Name text={act.detail} empty="" /> },
                                 ]}
                             />
-                            <footer class="pager">
-                                {before && <Button onClick={() => history.back()}>Back</Button>}
-                                {next && <Button onClick={() => setQuery({ before: next })}>Older</Button>}
-                            </footer>
+                            <Turn next={next} name="before" more="Older" />
                         </>
                     ) : (
                         <Empty title="Nobody has done anything yet" icon="log">

@@ -1,7 +1,7 @@
 // Nodes: processes that run or dispatch tasks.
 import { can, get, post, serverNow } from "../client";
 import type { Node, Nodes, Worker, Workers } from "../api";
-import { duration, number, plural } from "../format";
+import { duration, exact, number, plural } from "../format";
 import { beat, useLive } from "../live";
 import { place, setQuery } from "../router";
 import { Bar, Button, Card, Count, Empty, Name, PageHead, Show, Time, useTitle } from "../ui/basic";
@@ -16,7 +16,7 @@ function Lease({ expires }: { expires: string | null }) {
     if (!expires) return <span class="faint">–</span>;
     const left = (Date.parse(expires) - serverNow()) * 1000;
     if (left <= 0) return <Time at={expires} />;
-    return <span title={expires}>{duration(left)} left</span>;
+    return <span title={exact(expires)}>{duration(left)} left</span>;
 }
 
 function askDrain(node: Node, done: () => void): void {

@@ -29,9 +29,9 @@ function Tiles({ stats }: { stats: Stats }) {
             <Tile title="Waiting to run" value={compact(stats.pending)} exact={number(stats.pending)} href={link("tasks", { state: "pending" })} sub={stats.waiting ? `${compact(stats.waiting)} wait for others` : "due and scheduled"} />
             <Tile title="Running" value={compact(stats.leased)} exact={number(stats.leased)} href={link("tasks", { state: "running" })} tone="cyan" sub="held by nodes" />
             <Tile title="Succeeded" value={compact(stats.succeeded)} exact={number(stats.succeeded)} href={link("tasks", { state: "succeeded" })} tone="green" sub={`${rate < 10 ? rate.toFixed(1) : compact(Math.round(rate))} a minute`} />
-            <Tile title="Failed" value={compact(stats.failed)} exact={number(stats.failed)} href={link("failures")} tone={stats.failed ? "red" : ""} sub={ended ? `${((100 * stats.failed) / ended).toFixed(1)} % of what ended` : "of nothing"} />
+            <Tile title="Failed" value={compact(stats.failed)} exact={number(stats.failed)} href={link("failures")} tone={stats.failed ? "red" : ""} sub={ended ? `${((100 * stats.failed) / ended).toFixed(1)} % of what ended` : "nothing ended"} />
             <Tile title="Retried" value={compact(stats.retried)} exact={number(stats.retried)} href={link("tasks", { state: "retrying" })} tone={stats.retried ? "amber" : ""} sub={stats.rescued ? `${compact(stats.rescued)} rescued` : `${compact(stats.cancelled)} cancelled`} />
-            <Tile title="Dead letters" value={compact(stats.dead)} exact={number(stats.dead)} href={link("dead")} tone={stats.dead ? "red" : ""} sub={stats.dead ? "somebody should look" : "nothing to do"} />
+            <Tile title="Dead letters" value={compact(stats.dead)} exact={number(stats.dead)} href={link("dead")} tone={stats.dead ? "red" : ""} sub={stats.dead ? "not dealt with" : "nothing to do"} />
         </div>
     );
 }
@@ -50,7 +50,7 @@ function LiveChart() {
     void beat.value;
     const now = Math.floor(Date.now() / 1000) - 1;
     const seconds = Array.from({ length: SPAN }, (_, i) => now - SPAN + 1 + i);
-    const data = [seconds, ...LIVE_LINES.map((line) => seconds.map((at) => eventsAt(at)?.[line.label] ?? 0))];
+    const data = [seconds, ...LIVE_LINES.map((line) => seconds.map((at) => eventsAt(at, line.label)))];
     return <Chart label="events of the last two minutes, per second" data={data} lines={LIVE_LINES} height={150} />;
 }
 
@@ -103,6 +103,7 @@ function Depth({ stats }: { stats: Stats }) {
 // ---- cards ----------------------------------------------------------------------------------------------------------------------
 
 function Times({ stats }: { stats: Stats }) {
+    if (!stats.wait_p99_us && !stats.run_p99_us) return <p class="faint">nothing ran</p>;
     return (
         <p class="times">
             <span>wait <b>{duration(stats.wait_p50_us)}</b>, 99 % <b>{duration(stats.wait_p99_us)}</b></span> <span>run <b>{duration(stats.run_p50_us)}</b>, 99 % <b>{duration(stats.run_p99_us)}</b></span>
@@ -216,7 +217,7 @@ export function Overview() {
                 </div>
                 <Card title="Times" side={stats.data && <Times stats={stats.data} />} class="two">{stats.data && <Percentiles stats={stats.data} />}</Card>
                 <Queues />
-                <Card title="Now, per second" side={<span class="faint">{paused.value ? "paused" : "two minutes, by events"}</span>}><LiveChart /></Card>
+                <Card title="Now, per second" side={<span class="faint">{paused.value ? "paused" : "since this page is open, two minutes at most"}</span>}><LiveChart /></Card>
                 <Card title="Unfinished" side={<span class="faint">{name}</span>}>{stats.data && <Depth stats={stats.data} />}</Card>
                 <Recent />
             </div>

@@ -75,6 +75,21 @@ export function Most(props: { name: string; scope: string; at: string | null; no
     );
 }
 
+// How many, and of how many at most.
+function Running({ queue }: { queue: Row }) {
+    const most = queue.place?.most;
+    return (
+        <>
+            <Count n={queue.leased} tone="cyan" href={link("tasks", { queue: queue.name, state: "running" })} />
+            {most !== undefined && (
+                <a class="faint" href={link("limits", { tab: "running" })} title={`at most ${number(most)} at a time, ${number(queue.place!.blocked)} wait for a place`}>
+                    /{number(most)}
+                </a>
+            )}
+        </>
+    );
+}
+
 export function QueueList() {
     useTitle("Queues");
     const view = useLive<Row[]>("queues", load);
@@ -102,10 +117,9 @@ export function QueueList() {
                                 { title: "Due", num: true, cell: (queue) => <Count n={queue.due} more={queue.due_more} tone={queue.due && !queue.served ? "amber" : ""} /> },
                                 { title: "Pending", num: true, cell: (queue) => <Count n={queue.pending} href={link("tasks", { queue: queue.name, state: "pending" })} /> },
                                 { title: "Waiting", num: true, cell: (queue) => <Count n={queue.waiting} href={link("tasks", { queue: queue.name, state: "waiting" })} /> },
-                                { title: "Running", num: true, cell: (queue) => <Count n={queue.leased} tone="cyan" href={link("tasks", { queue: queue.name, state: "running" })} /> },
+                                { title: "Running", num: true, cell: (queue) => <Running queue={queue} /> },
                                 { title: "Throttled", num: true, cell: (queue) => <Count n={queue.throttled} tone="amber" href={link("limits", { waiting: "yes" })} /> },
-                                { title: "At most", num: true, cell: (queue) => (queue.place?.most ? <span title={`${queue.place.blocked} wait for a place`}>{number(queue.place.most)}</span> : <span class="faint">–</span>) },
-                                { title: "Nodes", num: true, cell: (queue) => <Count n={queue.nodes} /> },
+                                { title: "Nodes", num: true, class: "far", cell: (queue) => <Count n={queue.nodes} /> },
                                 { title: "Dead", num: true, cell: (queue) => <Count n={queue.failed} tone="red" href={link("dead", { queue: queue.name })} /> },
                                 { title: "Oldest due", num: true, cell: (queue) => <Time at={queue.oldest_due_at} /> },
                                 {

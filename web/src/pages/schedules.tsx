@@ -6,7 +6,7 @@ import { exact, plural } from "../format";
 import { member, readJson, writeJson, type Json } from "../json";
 import { useLive } from "../live";
 import { go, link, place, setQuery } from "../router";
-import { Button, Card, Count, Empty, Field, Id, Name, PageHead, Show, Time, useTitle } from "../ui/basic";
+import { Button, Card, Count, Empty, Field, Id, Name, PageHead, Show, Time, Turn, useTitle } from "../ui/basic";
 import { attempt, close, confirm, Dialog, show } from "../ui/dialog";
 import { Heat } from "../ui/heat";
 import { State } from "../ui/icons";
@@ -33,6 +33,8 @@ interface Draft {
     more: string;
 }
 
+// In whose zone the hours of a plan are.
+const inWords = (schedule: Schedule): string => schedule.words + (schedule.definition.zone && !schedule.words?.includes(schedule.definition.zone) ? `, ${schedule.definition.zone}` : "");
 const second = (at: string): string => exact(at.replace(/\.\d+/, ""));
 
 function draftOf(schedule: Schedule | undefined, payload: string): Draft {
@@ -210,8 +212,8 @@ export function ScheduleList() {
                                 columns={[
                                     { title: "Name", cell: (one) => <Name text={one.name} href={page(one.name)} /> },
                                     { title: "State", cell: (one) => <State name={one.status} /> },
-                                    { title: "When", class: "grow", cell: (one) => <Name text={one.words} /> },
-                                    { title: "Type", cell: (one) => <Name text={one.definition.type} /> },
+                                    { title: "When", class: "grow", cell: (one) => <Name text={inWords(one)} /> },
+                                    { title: "Type", class: "far", cell: (one) => <Name text={one.definition.type} /> },
                                     { title: "Next", num: true, cell: (one) => <Time at={one.next_at} /> },
                                     { title: "Last", num: true, cell: (one) => <Time at={one.last_at} /> },
                                     { title: "Fired", num: true, cell: (one) => <Count n={one.fired} /> },
@@ -220,7 +222,7 @@ export function ScheduleList() {
                                     { title: "Actions", class: "act", cell: (one) => can("operate") && <><Switch schedule={one} reload={view.reload} /> <Button onClick={() => run(one, view.reload)}>Run now</Button></> },
                                 ]}
                             />
-                            {next && <footer class="pager"><Button onClick={() => setQuery({ cursor: next })}>More</Button></footer>}
+                            <Turn next={next} />
                         </>
                     ) : (
                         <Empty title={query.prefix || query.off ? "No schedule matches" : "No schedule yet"} icon="schedules">
@@ -264,7 +266,7 @@ export function ScheduleView() {
         <>
             <PageHead
                 title={<><a href={link("schedules")} class="crumb">Schedules</a><Name text={name} /></>}
-                sub={one && <><State name={one.status} /> <span>{one.words}</span></>}
+                sub={one && <><State name={one.status} /> <span>{inWords(one)}</span></>}
             >
                 {one && can("operate") && (
                     <>

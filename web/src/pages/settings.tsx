@@ -20,13 +20,14 @@ export function Settings() {
                         <div>
                             <dt>Colours</dt>
                             <dd>
-                                <Tabs label="colours" value={theme.value} options={[["system", "as the system"], ["light", "light"], ["dark", "dark"]]} onChange={(value) => setTheme(value as Theme)} />
+                                <Tabs label="colours" value={theme.value} options={[["system", "system"], ["light", "light"], ["dark", "dark"]]} onChange={(value) => setTheme(value as Theme)} />
                             </dd>
                         </div>
                         <div>
                             <dt>Times</dt>
                             <dd>
-                                <Tabs label="times" value={utc.value ? "utc" : "local"} options={[["local", Intl.DateTimeFormat().resolvedOptions().timeZone], ["utc", "UTC"]]} onChange={(value) => setUtc(value === "utc")} />
+                                <Tabs label="times" value={utc.value ? "utc" : "local"} options={[["local", "as here"], ["utc", "UTC"]]} onChange={(value) => setUtc(value === "utc")} />
+                                <p class="faint">{utc.value ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone}</p>
                             </dd>
                         </div>
                         <div>

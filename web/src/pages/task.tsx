@@ -1,15 +1,15 @@
 // One task: its whole story on one screen.
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { ACK, RETRY } from "../bulk";
 import { can, callText, get, post, segment, serverNow, wholeStore } from "../client";
 import { between, bytes, clock, duration, exact, plural } from "../format";
 import { member, readJson, writeJson, type Json } from "../json";
-import { beat, useLive } from "../live";
+import { beat, IDLE_MS, LEAST_MS, useLive } from "../live";
 import { newTask } from "../new_task";
 import { go, link, place, setQuery } from "../router";
 import type { Attempt, LogLine, Receipt, Results, Task, Tree } from "../api";
-import { Button, Card, Copy, Empty, Id, Name, PageHead, Show, Tabs, Time, useTitle } from "../ui/basic";
+import { Button, Card, Copy, Empty, Id, Name, PageHead, save, Show, Tabs, Time, useTitle } from "../ui/basic";
 import { confirm } from "../ui/dialog";
 import { Graph } from "../ui/graph";
 import { State, toneOf } from "../ui/icons";
@@ -146,8 +146,8 @@ function Timeline({ task }: { task: Task }) {
             </svg>
             <figcaption>
                 <span>created <Time at={task.created_at} /></span>
-                <span>{duration((end - begin) * 1000)} in all</span>
-                <span>{task.finished_at ? <>ended <Time at={task.finished_at} /></> : running ? "now" : ""}</span>
+                <span>{duration((end - begin) * 1000)} {task.finished_at ? "in all" : running ? "so far" : "to the last try"}</span>
+                <span>{task.finished_at ? <>ended <Time at={task.finished_at} /></> : running ? "now" : task.run_at && <>{Date.parse(task.run_at) > serverNow() ? "next" : "due"} <Time at={task.run_at} /></>}</span>
             </figcaption>
         </figure>
     );
@@ -158,7 +158,7 @@ function Attempts({ task }: { task: Task }) {
     if (!attempts.length)
         return (
             <Empty title="It has not run yet" icon="schedules">
-                <p>{task.why?.text}</p>
+                <p>What stands in its way is said above.</p>
             </Empty>
         );
     return (
@@ -207,20 +207,16 @@ function Attempts({ task }: { task: Task }) {
 
 const LEVELS = ["debug", "info", "warn", "error"];
 
-function save(name: string, text: string): void {
-    const url = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
-    const a = document.createElement("a");
-    a.href = url;
-    a.download = name;
-    a.click();
-    setTimeout(() => URL.revokeObjectURL(url), 1000);
-}
-
 function Log({ task }: { task: Task }) {
     const all = task.log ?? [];
     const least = place.value.query.level ?? "debug";
     const [most, setMost] = useState(500);
     const lines = all.filter((line) => LEVELS.indexOf(line.level) >= LEVELS.indexOf(least));
+    const list = useRef<HTMLOListElement>(null);
+    const atEnd = useRef(true);
+    useEffect(() => {
+        if (atEnd.current && list.current) list.current.scrollTop = list.current.scrollHeight;
+    }, [lines.length]);
     const text = (line: LogLine): string => `${line.at ?? ""} ${line.attempt} ${line.level} ${line.text ?? ""}`;
     return (
         <Card
@@ -229,15 +225,15 @@ function Log({ task }: { task: Task }) {
                 <>
                     <Tabs label="least level" value={least} options={LEVELS.map((level) => [level, level])} onChange={(level) => setQuery({ level: level === "debug" ? "" : level }, true)} />
                     {all.length > 0 && (
-                        <Button kind="quiet" icon="save" onClick={() => save(`${task.id}.log`, all.map(text).join("\n") + "\n")} title="save the whole log">
+                        <Button kind="quiet" icon="save" onClick={() => save(`${task.id}.log`, all.map((line) => text(line) + "\n"))} title="save the whole log">
                             Export
                         </Button>
                     )}
                 </>
             }
         >
-            {!lines.length && <p class="pad faint">{all.length ? "Nothing at this level." : "Nothing was logged."}</p>}
-            <ol class="log">
+            {!lines.length && <p class="pad faint">{all.length ? "Nothing at this level." : task.state === "leased" ? "Nothing yet: a program hands its log over when its attempt ends." : "Nothing was logged."}</p>}
+            <ol class="log" tabIndex={lines.length ? 0 : undefined} aria-label="lines of the log" ref={list} onScroll={({ currentTarget: at }) => (atEnd.current = at.scrollTop + at.clientHeight > at.scrollHeight - 30)}>
                 {lines.slice(-most).map((line) => (
                     <li key={line.attempt + "-" + line.sequence} class={"level-" + line.level}>
                         <time title={line.at ? exact(line.at) : ""}>{line.at ? clock(line.at) : ""}</time>
@@ -269,7 +265,7 @@ function Facts({ task }: { task: Task }) {
         ["Schedule", task.schedule && <Name text={task.schedule} href={link("schedules/" + encodeURIComponent(task.schedule))} />],
         ["Priority", String(task.priority)],
         ["Created", <><Time at={task.created_at} />{task.created_by && <> by <Name text={task.created_by} /></>}</>],
-        ["Runs", task.run_at && !FINISHED.includes(task.state) && <Time at={task.run_at} />],
+        ["Due", task.run_at && !FINISHED.includes(task.state) && <Time at={task.run_at} />],
         ["Started", task.started_at && <Time at={task.started_at} />],
         ["Ended", task.finished_at && <Time at={task.finished_at} />],
         ["Attempts", `${task.attempt}${task.max_attempts ? " of " + task.max_attempts : ""}${task.failures ? `, ${task.failures} failed` : ""}${task.rescues ? `, ${task.rescues} rescued` : ""}${task.interruptions ? `, ${task.interruptions} interrupted` : ""}`],
@@ -357,12 +353,56 @@ function Family({ id }: { id: string }) {
     );
 }
 
+// ---- why ------------------------------------------------------------------------------------------------------------------------
+
+// Where what stands in the way can be changed.
+const WHERE: Record<string, [string, string]> = {
+    paused: ["queues", "Queues"],
+    throttled: ["limits", "Limits"],
+    blocked: ["limits?tab=running", "Limits"],
+    key_held: ["limits?tab=running", "Limits"],
+    draining: ["nodes", "Nodes"],
+    unserved_queue: ["nodes", "Nodes"],
+    unknown_type: ["nodes", "Nodes"],
+    capacity: ["nodes", "Nodes"],
+};
+const PARTS = /((?:batch )?\b0[0-9A-HJKMNP-TV-Z]{12}\b|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)/;
+
+// The server's words, with ids that lead to what they name and times in the viewer's zone.
+function Told({ text }: { text: string }) {
+    return (
+        <>
+            {text.split(PARTS).map((part, i) => {
+                if (i % 2 === 0) return part;
+                if (part.endsWith("Z") && part.includes(":")) return exact(part);
+                const id = part.replace("batch ", "");
+                return <a key={i} href={link((id === part ? "tasks/" : "batches/") + id)}>{part}</a>;
+            })}
+        </>
+    );
+}
+
+function Why({ task }: { task: Task }) {
+    const why = task.why!;
+    const where = wholeStore() ? WHERE[why.code] : undefined;
+    return (
+        <div class={"why " + toneOf(task.display ?? task.state)} data-testid="why">
+            <strong>{FINISHED.includes(task.state) ? "What happened" : task.state === "leased" ? "Now" : "Why is it not running?"}</strong> <Told text={why.text} />{" "}
+            {where && <a href={"#/" + where[0]}>{where[1]}</a>}
+        </div>
+    );
+}
+
 // ---- the page -------------------------------------------------------------------------------------------------------------------
 
 export function TaskView() {
     const id = place.value.path[1]!;
     useTitle("Task " + id);
-    const view = useLive("task/" + id, (signal) => load(id, signal), { wants: (event) => event.id === id });
+    const now = useRef<Loaded | null>(null);
+    const view = useLive("task/" + id, (signal) => load(id, signal).then((loaded) => (now.current = loaded, loaded)), {
+        wants: (event) => event.id === id,
+        idle: () => (now.current?.task.state === "leased" ? LEAST_MS : IDLE_MS), // what one that runs tells of itself comes without an event
+    });
     const task = view.data?.task;
     return (
         <>
@@ -387,12 +427,7 @@ export function TaskView() {
                 {({ task, payload, result }) => (
                     <div class="split">
                         <div>
-                            {task.why && (
-                                <div class={"why " + toneOf(task.display ?? task.state)} data-testid="why">
-                                    <strong>{FINISHED.includes(task.state) ? "What happened" : task.state === "leased" ? "Now" : "Why is it not running?"}</strong> {task.why.text}
-                                    {task.why.until && <> (until <Time at={task.why.until} />)</>}
-                                </div>
-                            )}
+                            {task.why && <Why task={task} />}
                             {task.state === "leased" && task.progress !== null && <Progress task={task} />}
                             {task.error && (
                                 <Card title="Error" side={task.code && <code class="code">{task.code}</code>}>

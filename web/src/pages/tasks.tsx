@@ -1,6 +1,6 @@
 // Tasks: filter, search, page, select, act. All of it stands in the address.
 import { useEffect, useState } from "preact/hooks";
-import { ACK, bulkFilter, bulkIds, CANCEL, RETRY, type Action } from "../bulk";
+import { ACK, bulk, CANCEL, RETRY, type Action } from "../bulk";
 import { can, get, wholeStore, type Query } from "../client";
 import { number } from "../format";
 import { useLive } from "../live";
@@ -169,7 +169,7 @@ export function Acts(props: { actions: [Action, string][]; ids: string[]; list: 
                     key={action.verb}
                     hotkey={key}
                     disabled={!many && !props.total}
-                    onClick={() => (many ? bulkIds(action, props.ids, props.done) : bulkFilter(action, props.list, props.filter, props.done))}
+                    onClick={() => bulk(action, many ? { ids: props.ids } : { list: props.list, filter: props.filter }, props.done)}
                 >
                     {action.verb}
                     {many ? "" : " all…"}
@@ -184,8 +184,8 @@ export function Pager({ next, query, shown, more }: { next: string | null; query
         <footer class="pager">
             <span class="faint">{number(shown)} shown</span>
             {query.cursor && (
-                <Button kind="plain" onClick={() => history.back()}>
-                    Back
+                <Button kind="plain" onClick={() => setQuery({ cursor: "" })} testid="first">
+                    To the beginning
                 </Button>
             )}
             {next && (

@@ -3,8 +3,8 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Problem, serverNow } from "../client";
 import { ago, compact, exact, number } from "../format";
-import { beat, type View } from "../live";
-import { link } from "../router";
+import { beat, lostServer, type View } from "../live";
+import { link, place, setQuery } from "../router";
 import { Icon } from "./icons";
 import { toast } from "./dialog";
 
@@ -18,13 +18,37 @@ export function Time({ at, empty = "–" }: { at: string | null | undefined; emp
     );
 }
 
+// Over plain HTTP browsers have no clipboard for pages, but copy what is selected.
+function copySelected(text: string): void {
+    const field = document.createElement("textarea");
+    const back = document.activeElement as HTMLElement | null;
+    field.value = text;
+    field.className = "skip";
+    (document.querySelector("dialog[open]") ?? document.body).append(field);
+    field.select();
+    const done = document.execCommand("copy");
+    field.remove();
+    back?.focus();
+    if (!done) throw new Error("not copied");
+}
+
 export async function copy(text: string): Promise<void> {
     try {
-        await navigator.clipboard.writeText(text);
+        if (isSecureContext && navigator.clipboard) await navigator.clipboard.writeText(text);
+        else copySelected(text);
         toast(`copied ${text.length > 40 ? text.length + " characters" : text}`);
     } catch {
         toast("the browser does not let this page copy", "bad");
     }
+}
+
+export function save(name: string, parts: string[]): void {
+    const url = URL.createObjectURL(new Blob(parts, { type: "text/plain" }));
+    const a = document.createElement("a");
+    a.href = url;
+    a.download = name;
+    a.click();
+    setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
 export function Copy({ text, what }: { text: string; what: string }) {
@@ -151,7 +175,7 @@ export function Show<T>({ view, children, rows }: { view: View<T>; children: (da
     if (view.data === undefined) return view.error ? <Trouble problem={view.error} reload={view.reload} /> : <Skeleton rows={rows} />;
     return (
         <>
-            {view.error && (
+            {view.error && !(lostServer.value && view.error.status === 0) && (
                 <div class="notice amber" role="status">
                     {view.error.message}: what you see is older.{" "}
                     <button type="button" class="linkish" onClick={view.reload}>
@@ -196,6 +220,18 @@ export function PageHead({ title, children, sub }: { title: ComponentChildren; c
             </div>
             <div class="actions">{children}</div>
         </header>
+    );
+}
+
+// Below a list that has more than it shows. Where one is stands in the address, under `name`.
+export function Turn({ next, name = "cursor", more = "More" }: { next: string | number | null | undefined; name?: string; more?: string }) {
+    const here = place.value.query[name];
+    if (!next && !here) return null;
+    return (
+        <footer class="pager">
+            {here && <Button onClick={() => setQuery({ [name]: "" })}>To the beginning</Button>}
+            {next && <Button onClick={() => setQuery({ [name]: next })}>{more}</Button>}
+        </footer>
     );
 }
 

@@ -38,6 +38,12 @@ function powers(_u: uPlot, _axis: number, min: number, max: number): number[] {
     return out;
 }
 
+// A value that stands alone makes no line: it is a dot.
+function alone(u: uPlot, at: number): number[] {
+    const found = [...u.data[at]!.keys()].filter((i) => u.data[at]![i] != null);
+    return found.length === 1 ? found : [];
+}
+
 function options(props: Props, width: number): uPlot.Options {
     const ink = colour("faint"), grid = colour("line");
     const value = props.value ?? ((n: number) => String(n));
@@ -58,7 +64,7 @@ function options(props: Props, width: number): uPlot.Options {
                 fill: line.fill ? colour(line.colour) + "22" : undefined,
                 width: 1.6,
                 dash: line.dash ? [...line.dash] : undefined,
-                points: { show: false },
+                points: { show: true, size: 5, filter: alone },
                 spanGaps: true,
                 value: (u: uPlot, n: number | null) => (n !== null ? value(n) : u.cursor.idx == null ? "" : "–"),
             })),

@@ -1,8 +1,9 @@
 // Questions before something is changed, and short notes after it.
-import { signal } from "@preact/signals";
+import { computed, effect, signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../client";
+import { place } from "../router";
 import { Button } from "./basic";
 import { Icon } from "./icons";
 
@@ -59,6 +60,13 @@ export function show(content: ComponentChildren): void {
 export function close(): void {
     open.value = null;
 }
+
+// A question belongs to the page that asked it.
+const page = computed(() => place.value.path.join("/"));
+effect(() => {
+    void page.value;
+    close();
+});
 
 export const dialogIsOpen = (): boolean => open.value !== null;
 

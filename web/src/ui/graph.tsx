@@ -1,9 +1,10 @@
 // Who waits for whom: layers from left to right, a box for each task or batch.
+import { useEffect, useRef } from "preact/hooks";
 import type { Tree } from "../api";
 import { link } from "../router";
 import { toneOf } from "./icons";
 
-const WIDTH = 190, HEIGHT = 40, GAP_X = 56, GAP_Y = 12, MOST = 120;
+const WIDTH = 164, HEIGHT = 40, GAP_X = 44, GAP_Y = 12, MOST = 120;
 
 interface Box {
     tree: Tree;
@@ -74,9 +75,12 @@ export function Graph({ trees, focus }: { trees: Tree[]; focus: string }) {
     const boxes = [...layout.boxes.values()];
     const width = Math.max(...boxes.map((box) => x(box))) + WIDTH + 4;
     const height = Math.max(...boxes.map((box) => y(box))) + HEIGHT + 4;
+    const frame = useRef<HTMLDivElement>(null);
+    const at = x(layout.boxes.get(focus) ?? boxes[0]!);
+    useEffect(() => void (frame.current!.scrollLeft = at + WIDTH / 2 - frame.current!.clientWidth / 2), [focus, at]); // where there is no room for all
     return (
         <figure class="graph">
-            <div class="scroll" role="region" aria-label="graph of dependencies" tabIndex={0}>
+            <div class="scroll" ref={frame} role="region" aria-label="graph of dependencies" tabIndex={0}>
                 <svg width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="group" aria-label={`${boxes.length} tasks and batches`}>
                     {[...layout.edges.values()].map((edge) => {
                         const from = layout.boxes.get(edge.from)!, to = layout.boxes.get(edge.to)!;
@@ -97,7 +101,7 @@ export function Graph({ trees, focus }: { trees: Tree[]; focus: string }) {
                                 <title>{`${box.tree.batch ? "batch " : ""}${name}\n${box.tree.id}\n${state}`}</title>
                                 <rect x={x(box)} y={y(box)} width={WIDTH} height={HEIGHT} rx={box.tree.batch ? 3 : 9} />
                                 <rect class="mark" x={x(box)} y={y(box)} width="5" height={HEIGHT} rx="2" />
-                                <text x={x(box) + 14} y={y(box) + 17} class="title">{cut(name, 24)}</text>
+                                <text x={x(box) + 14} y={y(box) + 17} class="title">{cut(name, 20)}</text>
                                 <text x={x(box) + 14} y={y(box) + 32}>{(box.tree.batch ? "batch, " : "") + state}</text>
                             </a>
                         );
