@@ -16,7 +16,7 @@
     X(commits,          "pawl_store_commits_total",            counter, "transactions of this process that changed the store") \
     X(tasks,            "pawl_tasks",                          gauge,   "tasks in the store that are not finished, by state")  \
     X(dead,             "pawl_dead_letters",                   gauge,   "failed tasks that nobody has dealt with")             \
-    X(queue_due,        "pawl_queue_due_tasks",                gauge,   "tasks that could run now; counted up to 10000, and 50000 of all queues")       \
+    X(queue_due,        "pawl_queue_due_tasks",                gauge,   "tasks that could run now; counted up to 10000 in all")     \
     X(queue_pending,    "pawl_queue_pending_tasks",            gauge,   "tasks that wait in a queue")                          \
     X(queue_running,    "pawl_queue_leased_tasks",             gauge,   "tasks of a queue that a node holds")                  \
     X(queue_paused,     "pawl_queue_paused",                   gauge,   "1: nothing of the queue starts")                      \

@@ -7,6 +7,8 @@ import { setTheme, theme, type Theme } from "../theme";
 import { Card, PageHead, Show, Tabs, useTitle } from "../ui/basic";
 import { State } from "../ui/icons";
 
+const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
 export function Settings() {
     useTitle("Settings");
     const me = session.value!;
@@ -20,13 +22,17 @@ export function Settings() {
                         <div>
                             <dt>Colours</dt>
                             <dd>
-                                <Tabs label="colours" value={theme.value} options={[["system", "as the system"], ["light", "light"], ["dark", "dark"]]} onChange={(value) => setTheme(value as Theme)} />
+                                <Tabs label="colours" value={theme.value} options={[["system", "system"], ["light", "light"], ["dark", "dark"]]} onChange={(value) => setTheme(value as Theme)} />
                             </dd>
                         </div>
                         <div>
                             <dt>Times</dt>
                             <dd>
-                                <Tabs label="times" value={utc.value ? "utc" : "local"} options={[["local", Intl.DateTimeFormat().resolvedOptions().timeZone], ["utc", "UTC"]]} onChange={(value) => setUtc(value === "utc")} />
+                                {ZONE === "UTC" ? (
+                                    "UTC, which is your zone"
+                                ) : (
+                                    <Tabs label="times" value={utc.value ? "utc" : "local"} options={[["local", ZONE], ["utc", "UTC"]]} onChange={(value) => setUtc(value === "utc")} />
+                                )}
                             </dd>
                         </div>
                         <div>
