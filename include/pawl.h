@@ -762,10 +762,10 @@ typedef struct pawl_filter {
     const char *cursor;         /* from the page before */
     /* Words, divided by spaces, that a task must have, each somewhere in its type, queue, tenant, key, payload, code or error; ASCII
      * letters in either case. Or what its id begins with. Tasks whose id, key, type, queue or tenant the text is come first, then the rest. Looking
-     * into payloads takes time: a page comes after about 150 ms at most, with `next` and `looked_us` if there is more to look at. */
+     * into payloads takes time: a page comes after about 100 ms at most, with `next` and `looked_us` if there is more to look at. */
     const char *search; /* at most 200 bytes; NULL = none */
-    int64_t
-        within_us; /* without search: the page comes after about this long, `partial` if there was more to look at; 0 = 5 s, at most that */
+    /* The page comes after about this long, `partial` if there was more to look at; 0 = 5 s, or 100 ms with `search`, and at most that. */
+    int64_t within_us;
 } pawl_filter;
 
 typedef struct pawl_page {
@@ -856,9 +856,9 @@ typedef struct pawl_queue_info {
     const char *name;
     bool paused, served;                      /* served: by a living node */
     int64_t waiting, pending, leased, failed; /* stored; failed: unresolved */
-    int64_t due;                 /* pending and due now; counted up to 10,000, of more than five queues up to 50,000 together */
-    bool due_more;               /* and not further: there may be more */
-    int64_t oldest_due_us;       /* run_at of the oldest due task; 0: none */
+    int64_t due;                              /* pending and due now; counted up to 10,000 in all queues, and 100 of each */
+    bool due_more;                            /* and not further: there may be more */
+    int64_t oldest_due_us;                    /* run_at of the oldest due task; 0: none */
     int64_t throttled;           /* pending that have a rate slot to wait for; of all queues the first 20,000 are counted */
     int workers, running, ready; /* of this engine; 0 if it does not serve the queue */
 } pawl_queue_info;

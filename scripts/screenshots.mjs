@@ -30,7 +30,6 @@ async function first(server, path, list, pick = () => true) {
 
 async function pages(server) {
     const failed = await first(server, "v1/dead?limit=50", "tasks", (task) => task.attempt > 1) ?? (await first(server, "v1/dead?limit=1", "tasks"));
-    const running = await first(server, "v1/tasks?state=running&limit=20", "tasks", (task) => task.progress !== null);
     const batch = await first(server, "v1/batches", "batches");
     const schedule = (await first(server, "v1/schedules", "schedules", (one) => one.fired > 0)) ?? (await first(server, "v1/schedules", "schedules"));
     return {
@@ -38,7 +37,7 @@ async function pages(server) {
         tasks: "#/tasks",
         search: "#/tasks?q=mailbox",
         task: failed && `#/tasks/${failed.id}`,
-        running: running && `#/tasks/${running.id}`,
+        running: async () => `#/tasks/${(await until("one runs", () => first(server, "v1/tasks?state=running&limit=20", "tasks", (task) => task.progress !== null && task.progress < 50))).id}`,
         failures: "#/failures",
         dead: "#/dead",
         queues: "#/queues",
@@ -78,7 +77,7 @@ try {
         const page = await open(server, "", options);
         for (const [name, where] of Object.entries(await pages(server))) {
             if (!where || (only && only !== name)) continue;
-            await page.to(where);
+            await page.to(typeof where === "string" ? where : await where());
             await page.locator("main h1").waitFor();
             await page.waitForFunction(() => !document.querySelector("main .skeleton, main .bone"));
             if (name === "overview") await page.waitForTimeout(20000); // the live chart fills by events

@@ -5,13 +5,13 @@
  * the text as their key, as their type, as their queue, as their tenant, and at last all that hold the words. A task that an earlier list has is
  * left out of the later ones. The cursor is the letter of a list and the store's own cursor within it.
  *
- * A page takes as many lists as fit into it, and into SEARCH_US.
+ * A page takes as many lists as fit into it, and into the time that the filter gives: SEARCH_US at most.
  */
 #include "base/idgen.h"
 #include "runtime/runtime.h"
 #include <stdio.h>
 
-#define SEARCH_US (100 * PAWL_MILLISECOND) /* and what the last look takes */
+#define SEARCH_US (100 * PAWL_MILLISECOND) /* a page, and what the last look takes */
 #define LOOK_US (20 * PAWL_MILLISECOND)    /* what a list gets at least, so that each page comes forward */
 #define PREFIX_MIN 4                       /* digits of an id that say enough */
 
@@ -173,7 +173,8 @@ static pawl_status give(finder *s, pawl_page **out, pawl_error *err)
 
 pawl_status search_list(runtime *rt, const pawl_filter *filter, pawl_page **out, pawl_error *err)
 {
-    finder s = {.rt = rt, .filter = filter, .until_us = runtime_until(SEARCH_US)};
+    int64_t within_us = filter->within_us && filter->within_us < SEARCH_US ? filter->within_us : SEARCH_US;
+    finder s = {.rt = rt, .filter = filter, .until_us = runtime_until(within_us)};
     pawl_status status = begin(&s, err);
     if (status) return status;
     s.a = look_answer(rt);

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #define PAGE 100                         /* as pawl_list has it */
-#define FILL_US (100 * PAWL_MILLISECOND) /* a page is not filled up any longer */
+#define FILL_US (100 * PAWL_MILLISECOND) /* a page is not filled up any longer, nor longer than it may take */
 
 static bool id_begins(const pawl_info *task, const char *text)
 {
@@ -96,7 +96,7 @@ static int64_t monotonic_us(void)
 
 static pawl_status pages(listing *l, pawl_error *err)
 {
-    int64_t until_us = monotonic_us() + FILL_US;
+    int64_t within_us = l->filter.within_us, until_us = monotonic_us() + (within_us && within_us < FILL_US ? within_us : FILL_US);
     pawl_status status = one_page(l, err);
     while (!status && !l->full && !l->partial) {
         if (monotonic_us() > until_us) l->partial = true;

@@ -16,13 +16,13 @@ const field list_query[] = {
     {"queue", FIELD_TEXT, FILTER(queue), 0, 0, "only tasks of this queue"},
     {"tenant", FIELD_TEXT, FILTER(tenant), 0, 0, "only tasks of this tenant"},
     {"key", FIELD_TEXT, FILTER(key), 0, 0, "only tasks with this key"},
-    {"q", FIELD_TEXT, FILTER(search), 0, 0, "words that type, queue, tenant, key, payload, code or error must hold, all of them; or how the id begins. A page takes 150 ms at most: while there is a `next`, there is more to look at, even behind an empty page"},
+    {"q", FIELD_TEXT, FILTER(search), 0, 0, "words that type, queue, tenant, key, payload, code or error must hold, all of them; or how the id begins. A page takes about 100 ms at most: while there is a `next`, there is more to look at, even behind an empty page"},
     {"since", FIELD_INSTANT, FILTER(since_us), 0, 0, "created then or later"},
     {"until", FIELD_INSTANT, FILTER(until_us), 0, 0, "created before then"},
     {"oldest_first", FIELD_BOOL, FILTER(oldest_first), 0, 0, "else newest first"},
     {"limit", FIELD_INT, FILTER(limit), 1, 1000, "tasks of a page; 100 by default"},
     {"cursor", FIELD_TEXT, FILTER(cursor), 0, 0, "`next` of the page before"},
-    {"within", FIELD_DURATION, FILTER(within_us), 0, 0, "\"100ms\": the page comes after about this long, `partial` if there was more to look at; 5s by default and at most. Of words that are looked for: not used"},
+    {"within", FIELD_DURATION, FILTER(within_us), 0, 0, "\"100ms\": the page comes after about this long, `partial` if there was more to look at; 5s by default and at most, with `q` 100ms"},
     {0},
 };
 

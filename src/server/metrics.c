@@ -20,7 +20,7 @@
     X(rejections,       "pawl_rate_rejections_total",          counter, "tasks that were refused for want of a rate slot, at this process")            \
     X(opened,           "pawl_rate_open_starts_total",         counter, "tasks that a rate limit could not count and let start, at this process")      \
     X(dead,             "pawl_dead_letters",                   gauge,   "failed tasks that nobody has dealt with")             \
-    X(queue_due,        "pawl_queue_due_tasks",                gauge,   "tasks that could run now; counted up to 10000, and 50000 of all queues")       \
+    X(queue_due,        "pawl_queue_due_tasks",                gauge,   "tasks that could run now; counted up to 10000 in all")     \
     X(queue_pending,    "pawl_queue_pending_tasks",            gauge,   "tasks that wait in a queue")                          \
     X(queue_running,    "pawl_queue_leased_tasks",             gauge,   "tasks of a queue that a node holds")                  \
     X(queue_paused,     "pawl_queue_paused",                   gauge,   "1: nothing of the queue starts")                      \

@@ -182,7 +182,7 @@ pawl_status mem_stats(mem *m, int64_t window_us, const char *only, int64_t now_u
     steps_begin(s, steps);
     s->queues = queues;
     s->throttled = mem_throttled(m);
-    int64_t most = only ? DUE_MOST : due_share(count_waiting(m));
+    int64_t most = only ? DUE_ALL : due_share(count_waiting(m));
     list_each(link, &m->queue_list) {
         const mem_queue *q = container_of(link, mem_queue, link);
         if (only && strcmp(only, q->name) != 0) continue;

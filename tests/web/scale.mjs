@@ -19,8 +19,10 @@ const say = (...words) => process.env.VERBOSE && console.log(new Date().toISOStr
 
 const bench = (server, ...options) =>
     new Promise((done, fail) => {
-        const child = spawn(PAWL, ["bench", "--store", server.store, ...options], { cwd: server.folder, stdio: "ignore" });
-        child.once("exit", (code) => (code === 0 ? done() : fail(new Error(`pawl bench ended with ${code}`))));
+        const child = spawn(PAWL, ["bench", "--store", server.store, ...options], { cwd: server.folder, stdio: ["ignore", "ignore", "pipe"] });
+        let text = "";
+        child.stderr.on("data", (data) => (text = (text + data).slice(-2000)));
+        child.once("close", (code) => (code === 0 ? done() : fail(new Error(`pawl bench ended with ${code}: ${text}`))));
     });
 
 // ---- filling ------------------------------------------------------------------------------------------------------------------

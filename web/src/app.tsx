@@ -2,12 +2,12 @@
 import { useEffect, useState } from "preact/hooks";
 import { can, logout, Problem, session, whoAmI, wholeStore } from "./client";
 import { liveState, lostServer, togglePause } from "./live";
-import { Login } from "./login";
+import { Login, NoEntry } from "./login";
 import { keys, showKeys } from "./keys";
 import { nav, pageOf } from "./pages";
 import { go, link, place } from "./router";
 import { setTheme, theme } from "./theme";
-import { Button, Trouble } from "./ui/basic";
+import { Trouble } from "./ui/basic";
 import { Dialogs, Toasts } from "./ui/dialog";
 import { Icon } from "./ui/icons";
 
@@ -188,12 +188,7 @@ export function App() {
                 </main>
             )}
             {me === null && <Login />}
-            {me && !can("read") && (
-                <main class="alone">
-                    <Trouble problem={new Problem(403, "scope", `the token “${me.name}” may not read: it has the scopes ${me.scopes.join(", ")}`)} />
-                    <Button onClick={() => void logout()}>Use another token</Button>
-                </main>
-            )}
+            {me && !can("read") && <NoEntry />}
             {me && can("read") && <Frame />}
             <Dialogs />
             <Toasts />

@@ -2,14 +2,20 @@
  *
  * The ids of one table (all bodies, or the table that holds tasks of the wanted state, or those of one key) are looked at stretch by stretch,
  * so that it is always known how far the list came: one that is cut goes on from there. The cursor is the text of that id.
+ *
+ * A list by names may also leap: all tasks of a stretch of time that have them, by an index of stretches (0024_names.sql). Which is faster depends on
+ * how rare they are, in the table looked at and among all tasks, and nobody knows; so both are tried, and whichever got further in its time goes on.
  */
 #include "base/error.h"
 #include "store/postgres/read.h"
 #include "store/search.h"
 
 #define FIRST_LOOK 200
-#define LAST_LOOK 5000
-#define LAST_SEARCH 800 /* payloads are looked into */
+#define LAST_LOOK 2000
+#define LAST_SEARCH 400 /* payloads are looked into */
+#define FIRST_LEAP (60 * PAWL_SECOND / PAWL_MILLISECOND)
+#define WIDER 16    /* a leap that found nothing is followed by one so much wider */
+#define TRY_EVERY 8 /* steps, the slower way */
 
 typedef enum display { ANY, SCHEDULED, RETRYING, RUNNING, STALE, BLOCKED, THROTTLED } display; /* as read.sql numbers them */
 
@@ -39,6 +45,10 @@ typedef struct listing {
     pawl_id at;             /* the last task looked at */
     pawl_id min_id, max_id; /* nothing else was created in the time asked for */
     bool more, partial;
+    bool named;                              /* it may leap */
+    int look;                                /* the next stretch: so many tasks */
+    int64_t leap;                            /* or so many milliseconds */
+    double pace[2];                          /* how far a look, and a leap, came in a microsecond */
     char words[SEARCH_BYTES + SEARCH_WORDS]; /* one space between them */
 } listing;
 
@@ -67,6 +77,7 @@ static pawl_status read_filter(listing *l, pawl_error *err)
     if (!known) return err_set(err, PAWL_INVALID, "no task can be in state \"%s\"", f->state);
     if (f->unresolved && l->want.from == SQL_list_all) l->want.from = SQL_list_failed;
     if (f->key) l->want.from = SQL_list_key;
+    l->named = !f->key && ((f->type && f->type[0]) || (f->queue && f->queue[0]) || (f->tenant && f->tenant[0]));
     l->at = f->oldest_first ? 0 : INT64_MAX;
     if (f->cursor && !pawl_id_parse(f->cursor, &l->at))
         return err_set(err, PAWL_INVALID, "\"%s\" is not a cursor of this store: pass `next` of the page before", f->cursor);
@@ -109,14 +120,14 @@ static void read_bounds(listing *l)
     PQclear(answer);
 }
 
-static void put_filter(const listing *l, int look)
+static void put_filter(const listing *l, int64_t stretch)
 {
     const pawl_filter *f = l->f;
     params *p = &l->r->c->params;
     pg_put_clock(l->r->s, p);
     pg_param_int8(p, l->at);
     pg_param_bool(p, f->oldest_first);
-    pg_param_int8(p, look);
+    pg_param_int8(p, stretch);
     pg_param_int8(p, l->limit - l->count + 1);
     if (l->want.state) pg_param_int8(p, l->want.state);
     else pg_param_null(p);
@@ -151,20 +162,64 @@ static bool take(listing *l, const PGresult *answer)
     return true;
 }
 
+/* The next stretch by number. false: there is no more, or the page is full. */
+static bool look(listing *l)
+{
+    const int last = l->words[0] ? LAST_SEARCH : LAST_LOOK, look = l->look ? l->look : FIRST_LOOK;
+    put_filter(l, look);
+    PGresult *answer = pg_ask(l->r, l->want.from);
+    if (!answer) return false;
+    bool on = take(l, answer) && wire64(answer, 0, 0) == look;
+    if (on) l->at = wire64(answer, 0, 1);
+    PQclear(answer);
+    l->look = look < last / 4 ? 4 * look : last;
+    return on;
+}
+
+static int64_t distance(pawl_id a, pawl_id b) { return a > b ? a - b : b - a; }
+
+/* The next stretch by time. */
+static bool leap(listing *l)
+{
+    int before = l->count;
+    pawl_id from = l->at;
+    put_filter(l, l->leap);
+    PGresult *answer = pg_ask(l->r, SQL_list_leap);
+    if (!answer) return false;
+    bool on = take(l, answer) && !wire64(answer, 0, 0);
+    if (on) {
+        l->at = wire64(answer, 0, 1);
+        l->leap = distance(from, l->at) >> 22;
+        if (l->count == before) l->leap = WIDER * (l->leap + 1);
+    }
+    PQclear(answer);
+    return on;
+}
+
+/* The faster way, as far as is known; now and then the other one. */
+static bool leaps(const listing *l, int step)
+{
+    if (!l->named || step <= 2) return l->named && step == 2;
+    bool faster = l->pace[1] > l->pace[0];
+    return step % TRY_EVERY ? faster : !faster;
+}
+
+/* Ends before a stretch that would take too long, if it takes as long as the last one. */
 static void walk(listing *l)
 {
-    const int last = l->words[0] ? LAST_SEARCH : LAST_LOOK;
-    for (int look = FIRST_LOOK;; look = look < last / 4 ? 4 * look : last) {
-        put_filter(l, look);
-        PGresult *answer = pg_ask(l->r, l->want.from);
-        if (!answer) return;
-        bool on = take(l, answer) && wire64(answer, 0, 0) == look;
-        if (on) l->at = wire64(answer, 0, 1);
-        PQclear(answer);
-        if (!on) return;
-        if (pg_mono_us() < l->r->until_us) continue;
+    bool on = true;
+    l->leap = FIRST_LEAP;
+    for (int step = 1; on; step++) {
+        bool leaping = leaps(l, step);
+        pawl_id from = l->at;
+        int64_t begin_us = pg_mono_us();
+        on = leaping ? leap(l) : look(l);
+        int64_t now_us = pg_mono_us(), took_us = now_us - begin_us;
+        l->pace[leaping] =
+            step == 1 ? 0 : (double)distance(from, l->at) / (double)(took_us + 1); /* the first look came from anywhere */
+        if (!on || now_us + took_us < l->r->until_us) continue;
         l->more = l->partial = true;
-        return;
+        on = false;
     }
 }
 

@@ -338,6 +338,47 @@ hit AS (
 SELECT i.n, i.last, hit.* FROM (SELECT count(*) AS n, CASE WHEN $3 THEN max(id) ELSE min(id) END AS last FROM seen) i
 LEFT JOIN hit ON true ORDER BY CASE WHEN $3 THEN hit.id ELSE -hit.id END;
 
+-- The same by names, where what has them is rare: not so many tasks, but those of so many milliseconds ($4). The first two columns say whether there
+-- is nothing beyond, and how far it went.
+
+-- name: list_leap
+WITH c AS (SELECT coalesce(($1::int8[])[1], @.pawl_now()) AS now_us, coalesce(($1::int8[])[2], @.pawl_now()) AS boot_us),
+leap AS MATERIALIZED (
+    SELECT l.o_ids, l.o_to, l.o_end FROM @.pawl_leap($2, $3::bool, $4, greatest($15, (SELECT min(id) FROM @.pawl_body)),
+        least($16, (SELECT max(id) FROM @.pawl_body)), nullif($7, ''), nullif($8, ''), nullif($9, '')) l),
+seen AS MATERIALIZED (SELECT unnest(leap.o_ids) AS id FROM leap),
+hit AS (
+    SELECT t.id, t.state::int8, t.created_us, t.priority::int8, t.audit::int8, t.max_attempts::int8, t.timeout_us, t.retry_of, t.type, t.queue,
+    t.tenant, t.key, t.content_type, t.created_by, t.traceparent, t.headers, t.rate_key, t.run_at_us, t.started_us, t.finished_us,
+    t.runs::int8, t.failures::int8, t.interruptions::int8, t.rescues::int8, t.fence::int8, t.node::int8, t.node_name, t.cancel_asked,
+    t.not_started, t.progress::int8, t.progress_text, t.code, t.error, t.reason, t.result_type, t.result_ref, t.retried_as,
+    t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
+    t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) ELSE false END AS blocked
+    FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
+            AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
+            AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
+        c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = b.id OFFSET 0) t
+    WHERE ($6::int8 IS NULL OR t.state = $6) AND ($7::text IS NULL OR t.type = $7) AND ($8::text IS NULL OR t.queue = $8)
+        AND ($9::text IS NULL OR coalesce(t.tenant, '') = $9) AND ($10::text IS NULL OR t.key = $10)
+        AND ($11::int8 = 0 OR t.created_us >= $11) AND ($12::int8 = 0 OR t.created_us < $12)
+        AND (NOT $13::bool OR (t.state = 5 AND t.resolved_us IS NULL))
+        AND ($17::text IS NULL OR NOT EXISTS (
+            SELECT FROM (SELECT convert_to(concat_ws(chr(10), t.type, t.queue, t.tenant, t.key, t.code, t.error), 'UTF8') || decode('0a', 'hex')
+                                || coalesce(t.payload, '') AS held) h, unnest(string_to_array($17, ' ')) w
+            WHERE CASE WHEN position(decode('00', 'hex') IN h.held) = 0
+                       THEN strpos(lower(convert_from(h.held, 'LATIN1') COLLATE "C"), convert_from(convert_to(w, 'UTF8'), 'LATIN1'))
+                       ELSE strpos(lower(encode(h.held, 'escape') COLLATE "C"), encode(convert_to(w, 'UTF8'), 'escape')) END = 0))
+        AND CASE $14::int8 WHEN 1 THEN t.run_at_us > c.now_us AND t.failures = 0
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                           WHEN 2 THEN t.run_at_us > c.now_us AND t.failures > 0
+                               AND NOT EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                           WHEN 5 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id)
+                           WHEN 3 THEN coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
+                           WHEN 4 THEN NOT coalesce(t.node_alive = 1 AND t.expires_us > c.boot_us, false)
+                           ELSE true END
+    ORDER BY CASE WHEN $3 THEN t.id ELSE -t.id END LIMIT $5)
+SELECT i.o_end::int4::int8, i.o_to, hit.* FROM leap i LEFT JOIN hit ON true ORDER BY CASE WHEN $3 THEN hit.id ELSE -hit.id END;
+
 -- Whether there can be a task with these names at all.
 -- name: list_known
 SELECT count(*) = 0 FROM unnest(ARRAY[$1::text, $2::text, $3::text]) x (text)

@@ -10,7 +10,7 @@
     /* read.sql */ \
     X(state) X(info) X(attempts) X(logs) X(audit) X(nodes) X(throttled) X(queues) X(due) X(rollup) X(settings) X(limits) X(places) \
     X(read_now) X(schedules_due) X(schedule_get) X(schedules_list) X(occurrences) X(occurrences_waiting) X(relatives) X(batch_get) X(batch_named) X(batch_list) \
-    X(list_all) X(list_live) X(list_leased) X(list_done) X(list_failed) X(list_key) X(list_known) X(list_bounds) X(acts) \
+    X(list_all) X(list_live) X(list_leased) X(list_done) X(list_failed) X(list_key) X(list_leap) X(list_known) X(list_bounds) X(acts) \
     /* feed.sql */ \
     X(feed) X(feed_head) X(feed_list) X(drain) X(queues_throttled) \
     /* move.sql */ \

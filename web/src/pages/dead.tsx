@@ -1,12 +1,12 @@
 // Dead letters: failed tasks that nobody has dealt with.
-import { can, get, type Query } from "../client";
+import { can, type Query } from "../client";
 import type { Page } from "../api";
 import { ACK, RETRY } from "../bulk";
 import { useLive } from "../live";
 import { link, place, setQuery } from "../router";
 import { Button, Empty, Field, Id, Name, PageHead, Show, Time, useTitle } from "../ui/basic";
 import { Table } from "../ui/table";
-import { Acts, Pager, useSelection } from "./tasks";
+import { Acts, Looked, Pager, search, useSelection } from "./tasks";
 import { go } from "../router";
 
 function filterOf(query: Record<string, string>): Query {
@@ -18,7 +18,7 @@ export function Dead() {
     const query = place.value.query;
     const text = new URLSearchParams(query).toString();
     const filter = filterOf(query);
-    const view = useLive<Page>("dead?" + text, (signal) => get<Page>("v1/dead", { ...filterOf(query), limit: 50, cursor: query.cursor }, signal), {
+    const view = useLive<Page>("dead?" + text, (signal) => search("v1/dead", filterOf(query), query.cursor, signal), {
         wants: (event) => event.event === "failed",
     });
     const selection = useSelection(text);
@@ -50,7 +50,7 @@ export function Dead() {
             <Show view={view} rows={10}>
                 {(page) => {
                     const here = page.tasks.map((task) => task.id);
-                    if (!here.length)
+                    if (!here.length && !page.next)
                         return (
                             <Empty title={text ? "No dead letter matches" : "Nothing waits for you"}>
                                 A task comes here when its last attempt has failed.
@@ -59,7 +59,8 @@ export function Dead() {
                     return (
                         <>
                             <div class="above">
-                                <Acts actions={[[RETRY, "r"], [ACK, "a"]]} ids={[...selection.ids]} list="v1/dead" filter={filter} done={done} total />
+                                {page.partial && <Looked page={page} oldest={false} />}
+                                <Acts actions={[[RETRY, "r"], [ACK, "a"]]} ids={[...selection.ids]} list="v1/dead" filter={filter} done={done} total={here.length > 0} />
                             </div>
                             <Table
                                 rows={page.tasks}
@@ -80,7 +81,7 @@ export function Dead() {
                                     { title: "Error", class: "grow", cell: (task) => <Name text={task.error ?? task.reason} /> },
                                 ]}
                             />
-                            <Pager next={page.next} query={query} shown={here.length} />
+                            <Pager next={page.next} query={query} shown={here.length} more={page.partial ? "Look further" : undefined} />
                         </>
                     );
                 }}

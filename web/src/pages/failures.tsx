@@ -1,4 +1,5 @@
 // Failures by what went wrong: dead letters with the same type, code and error, numbers and ids aside.
+import { useState } from "preact/hooks";
 import { can, get } from "../client";
 import type { Page, Task } from "../api";
 import { ACK, bulk, RETRY, type Action } from "../bulk";
@@ -7,9 +8,11 @@ import { useLive } from "../live";
 import { link } from "../router";
 import { Bar, Button, Count, Empty, Name, PageHead, Show, Time, useTitle } from "../ui/basic";
 import { Table } from "../ui/table";
+import { WITHIN } from "./tasks";
 
-const PAGES = 5; // of a thousand
-const LOOK_MS = 250; // so long one goes on to the next
+const MOST = 5000; // that are looked at
+const LOOK_MS = 150; // so long one goes on to the next
+const SHOWN = 50; // kinds, before one asks for the rest
 
 interface Group {
     key: string;
@@ -54,8 +57,8 @@ async function load(signal: AbortSignal): Promise<Groups> {
     const groups = new Map<string, Group>();
     const begun = performance.now();
     let cursor: string | null = null, looked = 0;
-    for (let i = 0; i < PAGES && performance.now() - begun < LOOK_MS; i++) {
-        const page: Page = await get<Page>("v1/dead", { limit: 1000, cursor }, signal);
+    while (looked < MOST && performance.now() - begun < LOOK_MS) {
+        const page: Page = await get<Page>("v1/dead", { limit: 1000, within: WITHIN, cursor }, signal);
         for (const task of page.tasks) {
             const key = keyOf(task);
             const group = groups.get(key) ?? { key, type: task.type, code: task.code, error: errorOf(task), count: 0, last: task, first: task };
@@ -72,6 +75,7 @@ async function load(signal: AbortSignal): Promise<Groups> {
 
 export function Failures() {
     useTitle("Failures");
+    const [all, setAll] = useState(false);
     const view = useLive<Groups>("failures", load, { wants: (event) => event.event === "failed", idle: 15000 });
     return (
         <>
@@ -88,7 +92,7 @@ export function Failures() {
                                 {plural(groups.length, "kind")} of failure in {more ? `the newest ${number(looked)}` : plural(looked, "dead letter")}.
                             </p>
                             <Table
-                                rows={groups}
+                                rows={all ? groups : groups.slice(0, SHOWN)}
                                 id={(group) => group.key}
                                 label="failures by error"
                                 columns={[
@@ -112,6 +116,14 @@ export function Failures() {
                                     },
                                 ]}
                             />
+                            {!all && groups.length > SHOWN && (
+                                <footer class="pager">
+                                    <span class="faint">the {SHOWN} most frequent</span>
+                                    <Button kind="plain" onClick={() => setAll(true)}>
+                                        Show all {number(groups.length)}
+                                    </Button>
+                                </footer>
+                            )}
                         </>
                     ) : (
                         <Empty title="Nothing has failed for good">What fails and is tried again is under Tasks, as “retrying”.</Empty>

@@ -9,6 +9,7 @@ import { Button, Empty, Name, PageHead, Show, Time, useTitle } from "../ui/basic
 import { attempt, close, confirm, Dialog, show } from "../ui/dialog";
 import { State } from "../ui/icons";
 import { Table } from "../ui/table";
+import { WITHIN } from "./tasks";
 
 const QUEUE = "pawl.hooks";
 const EVENTS = ["dispatched", "started", "succeeded", "failed", "cancelled", "retrying", "rescued"];
@@ -28,7 +29,7 @@ async function load(signal: AbortSignal): Promise<Row[] | null> {
         const { hooks } = await get<Hooks>("v1/hooks", {}, signal);
         return await Promise.all(
             hooks.map(async (hook, at) => {
-                const page = at < LOOKED_AT ? await get<Page>("v1/tasks", { queue: QUEUE, q: named(hook), limit: 20 }, signal) : { tasks: [] };
+                const page = at < LOOKED_AT ? await get<Page>("v1/tasks", { queue: QUEUE, q: named(hook), within: WITHIN, limit: 20 }, signal) : { tasks: [] };
                 return { ...hook, sent: page.tasks.find((task) => task.state === "succeeded"), wrong: page.tasks.find((task) => task.error && task.state !== "succeeded") };
             }),
         );

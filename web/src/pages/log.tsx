@@ -22,7 +22,7 @@ export function ActLog() {
                                 id={(act) => act.row}
                                 label="operator log"
                                 columns={[
-                                    { title: "When", num: true, cell: (act) => <Time at={act.at} /> },
+                                    { title: "When", cell: (act) => <Time at={act.at} /> },
                                     { title: "Who", cell: (act) => <Name text={act.who} /> },
                                     { title: "What", cell: (act) => <code class="code">{act.action}</code> },
                                     { title: "Task", cell: (act) => act.id && <Id id={act.id} /> },

@@ -291,7 +291,7 @@ export function ScheduleView() {
                                             id={(occurrence) => occurrence.row}
                                             label="occurrences"
                                             columns={[
-                                                { title: "Due", num: true, cell: (occurrence) => (occurrence.due_at ? <Time at={occurrence.due_at} /> : occurrence.after && <>after <Id id={occurrence.after} /></>) },
+                                                { title: "Due", cell: (occurrence) => (occurrence.due_at ? <Time at={occurrence.due_at} /> : occurrence.after && <>after <Id id={occurrence.after} /></>) },
                                                 { title: "State", cell: (occurrence) => <State name={occurrence.state} /> },
                                                 { title: "Fired", num: true, cell: (occurrence) => <Time at={occurrence.at} /> },
                                                 { title: "Task", cell: (occurrence) => occurrence.task && <Id id={occurrence.task} /> },

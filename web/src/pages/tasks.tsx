@@ -13,7 +13,7 @@ import { newTask } from "../new_task";
 
 const STATES = ["waiting", "pending", "scheduled", "retrying", "throttled", "blocked", "running", "stale", "succeeded", "failed", "cancelled"];
 const LIMIT = 50;
-const WITHIN = "50ms"; // so long one answer may take
+export const WITHIN = "50ms"; // so long one answer may take
 const SEARCH_MS = 400; // so long what is rare is looked for before one is asked whether to go on
 const SINCE: [string, string][] = [["", "any time"], ["15m", "last 15 min"], ["1h", "last hour"], ["24h", "last 24 h"], ["7d", "last 7 days"]];
 
@@ -30,13 +30,13 @@ function filterOf(query: Record<string, string>): Query {
 
 // ---- words --------------------------------------------------------------------------------------------------------------------
 
-// The server looks for words, and for what is rare among much, as long as a page may take; here its pages are put together until there is something
+// The server looks for words, and for what is rare among much, as long as WITHIN; here its pages are put together until there is something
 // to show, or it takes too long for somebody who waits. From there one can go on.
-async function search(filter: Query, cursor: string | undefined, signal: AbortSignal): Promise<Page> {
+export async function search(list: string, filter: Query, cursor: string | undefined, signal: AbortSignal): Promise<Page> {
     const begun = performance.now();
     const out: Page = { tasks: [], next: cursor ?? null, partial: false, looked_to: null };
     do {
-        const page: Page = await get<Page>("v1/tasks", { ...filter, within: filter.q ? undefined : WITHIN, limit: LIMIT - out.tasks.length, cursor: out.next }, signal);
+        const page: Page = await get<Page>(list, { ...filter, within: WITHIN, limit: LIMIT - out.tasks.length, cursor: out.next }, signal);
         out.tasks.push(...page.tasks);
         out.next = page.next;
         out.partial = page.partial;
@@ -45,7 +45,7 @@ async function search(filter: Query, cursor: string | undefined, signal: AbortSi
     return out;
 }
 
-function Looked({ page, oldest }: { page: Page; oldest: boolean }) {
+export function Looked({ page, oldest }: { page: Page; oldest: boolean }) {
     const count = page.tasks.length ? `${number(page.tasks.length)} found` : "Nothing found";
     return (
         <p class="faint" role="status">
@@ -163,7 +163,7 @@ export function Acts(props: { actions: [Action, string][]; ids: string[]; list: 
     const many = props.ids.length > 0;
     return (
         <div class="acts" role="group" aria-label="actions">
-            <span class="faint">{many ? `${number(props.ids.length)} selected` : props.total ? "all that match" : ""}</span>
+            <span class={many ? "faint" : "faint idle"}>{many ? `${number(props.ids.length)} selected` : props.total ? "all that match" : ""}</span>
             {props.actions.map(([action, key]) => (
                 <Button
                     key={action.verb}
@@ -204,7 +204,7 @@ export function TaskList() {
     const text = new URLSearchParams(query).toString();
     const view = useLive<Page>(
         "tasks?" + text,
-        (signal) => search(filterOf(query), query.cursor, signal),
+        (signal) => search("v1/tasks", filterOf(query), query.cursor, signal),
         query.q || query.cursor ? { wants: () => false, idle: 30000 } : { wants: (event) => (!query.type || event.type === query.type) && (!query.queue || event.queue === query.queue) },
     );
     const selection = useSelection(text);
