@@ -475,7 +475,9 @@ void *core_handler_of(const core *c, const core_task *task) { return c->handlers
 int64_t core_slot(const core *c, pawl_id id)
 {
     const core_task *t = run_find(c, id);
-    return t && t->state == CORE_PARKED && t->waits ? t->slot_us : 0;
+    int64_t slot_us;
+    if (t) return t->state == CORE_PARKED && t->waits ? t->slot_us : 0;
+    return c->limiter && limit_slot(c->limiter, id, &slot_us) ? c->now.wall_us + (slot_us - c->now.mono_us) : 0;
 }
 
 bool core_holds(const core *c, pawl_id id, core_task_state *state)

@@ -370,7 +370,7 @@ int core_queues(const core *c);
 void core_queue_get(const core *c, int queue, core_queue_numbers *out);
 void *core_handler_of(const core *c, const core_task *task); /* the driver's own */
 bool core_holds(const core *c, pawl_id id, core_task_state *state);
-int64_t core_slot(const core *c, pawl_id id); /* of a parked task; 0: it has none here */
+int64_t core_slot(const core *c, pawl_id id); /* of a parked task, or one that a local limit has put off; 0: it has none here */
 void core_check(const core *c);               /* asserts every invariant; for tests and the simulator */
 
 #endif

@@ -228,6 +228,13 @@ bool limit_release(limiter *l, pawl_id id)
     return s != NULL;
 }
 
+bool limit_slot(const limiter *l, pawl_id id, int64_t *slot_us)
+{
+    const reservation *s = find_reservation(l, id);
+    if (s) *slot_us = outer(l, s->slot_us);
+    return s != NULL;
+}
+
 /* Memory for one more of the key; NULL: there is none, or too many hold and none is late. */
 static reservation *make_room(limiter *l, key *k)
 {

@@ -76,6 +76,7 @@ typedef struct limit_answer {
 uint64_t limit_near(const limiter *l, int rule, pawl_bytes key);
 void limit_ask(limiter *l, const limit_question *q, limit_answer *a);
 bool limit_release(limiter *l, pawl_id id); /* false: it has no reservation */
+bool limit_slot(const limiter *l, pawl_id id, int64_t *slot_us);
 
 /* The bytes a key is known by, here and in stores: itself, or if it is longer "sha256:" and 64 digits. */
 #define LIMIT_KEY_MAX 256

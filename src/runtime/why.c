@@ -14,7 +14,7 @@ typedef struct facts {
     const pawl_info *place_holder; /* who has had a place there the longest; NULL: nobody */
     const pawl_relatives *parents; /* that a waiting task waits for; NULL: it does not wait */
     core_task_state held;          /* by this engine; 0: not */
-    int64_t slot_us;               /* of a task that is parked here */
+    int64_t slot_us;               /* of a task that is parked here, or that a local limit of this engine has put off */
     told_of_task told;             /* by the node that has it */
     int64_t now_us;
     const char *closed; /* the store's gate is shut; NULL: it is not */
@@ -170,12 +170,13 @@ static bool throttled(facts *f)
 {
     const pawl_limit_info *l = f->limit;
     char at[96], period[DURATION_TEXT], key[64], rate[64] = "";
-    bool waits = strcmp(f->info->display, "throttled") == 0;
+    bool local = !f->held && f->info->run_at_us > f->now_us && f->slot_us > f->now_us; /* which the store knows nothing of */
+    bool waits = local || strcmp(f->info->display, "throttled") == 0;
     if (l && l->paused && (waits || f->info->run_at_us <= f->now_us)) return paused_limit(f);
     if (!waits) return false;
     when(f->now_us, f->info->run_at_us, at);
-    if (l) duration_format(l->rate.period_us, period, sizeof period);
-    if (l) snprintf(rate, sizeof rate, " (%d per %s)", l->rate.permits, period);
+    if (l && l->rate.permits > 0) duration_format(l->rate.period_us, period, sizeof period);
+    if (l && l->rate.permits > 0) snprintf(rate, sizeof rate, " (%d per %s)", l->rate.permits, period);
     if (f->info->rate_key.len > 0)
         SAY(f, "Its rate key \"%s\" has no budget left%s: it may start %s.", key_text(f->info, key), rate, at);
     else SAY(f, "The rate key that its handler told has no budget left: it may start %s.", at);

@@ -592,11 +592,13 @@ static void local_limits(void **state)
     pawl_handler h = limited(w, (pawl_rate){.permits = 2, .period_us = 20 * S, .horizon_us = 35 * S});
     h.rate_scope = PAWL_RATE_LOCAL;
     open_inline(w, &h, 1);
-    for (int i = 0; i < 5; i++) send_keyed(w, "a", "1");
+    pawl_id far = 0;
+    for (int i = 0; i < 5; i++) far = send_keyed(w, "a", "1");
     send_keyed(w, "b", "2");
     send_keyed(w, "a", "1");
     run_due(w);
     assert_string_equal(w->journal, "1@0 1@0 2@0 failed:-:1");
+    check_why(w, far, "throttled", "rate key \"a\" has no budget left: it may start in 30s");
     reset(w);
     advance(w, PAWL_MINUTE);
     assert_string_equal(w->journal, "1@10 1@20 1@30");
