@@ -7,6 +7,8 @@ import { setTheme, theme, type Theme } from "../theme";
 import { Card, PageHead, Show, Tabs, useTitle } from "../ui/basic";
 import { State } from "../ui/icons";
 
+const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
 export function Settings() {
     useTitle("Settings");
     const me = session.value!;
@@ -26,8 +28,11 @@ export function Settings() {
                         <div>
                             <dt>Times</dt>
                             <dd>
-                                <Tabs label="times" value={utc.value ? "utc" : "local"} options={[["local", "as here"], ["utc", "UTC"]]} onChange={(value) => setUtc(value === "utc")} />
-                                <p class="faint">{utc.value ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone}</p>
+                                {ZONE === "UTC" ? (
+                                    "UTC, which is your zone"
+                                ) : (
+                                    <Tabs label="times" value={utc.value ? "utc" : "local"} options={[["local", ZONE], ["utc", "UTC"]]} onChange={(value) => setUtc(value === "utc")} />
+                                )}
                             </dd>
                         </div>
                         <div>
