@@ -146,12 +146,13 @@ static bool take_round(due_count *d)
     if (!d->r->failed && !my_send(c, CALL_READS)) d->r->failed = true;
     if (d->r->failed) return false;
     for (size_t i = 0; i < d->count; i++) d->lanes[i] = NO_LANE;
-    for (int k = 0; k < c->answers_count; k++) {
-        const answer *a = &c->answers[k];
+    EACH_ANSWER(a, c, SQL_shared_count) take_count(d, a);
+    EACH_ANSWER(a, c, SQL_lane_count) take_count(d, a);
+    EACH_ANSWER(a, c, SQL_lane_after)
+    {
         if (!a->rows) continue;
-        if (a->which != SQL_lane_after) take_count(d, a);
-        else d->lanes[get_int(a, 0, 0)] = get_int(a, 0, 1);
-        more = more || a->which == SQL_lane_after;
+        d->lanes[get_int(a, 0, 0)] = get_int(a, 0, 1);
+        more = true;
     }
     return more;
 }
