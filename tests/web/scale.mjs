@@ -60,7 +60,7 @@ async function fill(server) {
     await waiting(server);
     say("what waits is there");
     await server.stop();
-    await bench(server, "--mode", "look", "--tasks", "10", "--preload-history", String(HISTORY), "--preload-scheduled", String(Math.round(LIVE / 2)));
+    await bench(server, "--mode", "full", "--tasks", "10", "--preload-history", String(HISTORY), "--preload-scheduled", String(Math.round(LIVE / 2)));
     await server.start();
     for (let i = 0; i < 3; i++) await server.api("POST", "v1/batches", { name: `late-${i}` });
     await server.api("POST", `v1/queues/${MARK}/pause`);

@@ -9,7 +9,7 @@
 
 #define LANES 2
 #define WRITERS (LANES + 1)
-#define READERS 2
+#define READERS 4
 #define NODES_MAX 64 /* nodes of one handle that are alive at once */
 
 typedef enum role { WRITER, RENEWER, READER, ROLES } role;

@@ -9,8 +9,8 @@
 #include <stdio.h>
 
 #define FIRST_LOOK 200
-#define LAST_LOOK 5000
-#define LAST_SEARCH 800 /* payloads are looked into */
+#define LAST_LOOK 2000
+#define LAST_SEARCH 400 /* payloads are looked into */
 
 /* What a filter's state asks for, in terms of stored rows. */
 typedef struct wanted {
@@ -134,6 +134,23 @@ static void read_bounds(listing *l)
     if (f->until_us) l->max_id = get_null(a, 0, 1) ? 0 : get_int(a, 0, 1);
 }
 
+/* A name that no task ever had is not looked for. */
+static bool has_names(listing *l)
+{
+    const char *const names[] = {l->f->type, l->f->queue, l->f->tenant};
+    conn *c = l->r->c;
+    int64_t wanted = 0;
+    my_script(c);
+    for (int i = 0; i < 3; i++) {
+        bool asked = names[i] && names[i][0], again = false;
+        for (int k = 0; k < i; k++) again = again || (asked && names[k] && strcmp(names[k], names[i]) == 0);
+        wanted += asked && !again;
+        if (asked) my_put_bytes(c, (pawl_bytes){names[i], strlen(names[i])});
+        else my_put_raw(c, "NULL", 4);
+    }
+    return !wanted || (my_ask(l->r, SQL_list_known) && get_int(my_answer(c, SQL_list_known), 0, 0) == wanted);
+}
+
 /* The next ids to look at: how many there are; -1: failed. */
 static int next_ids(listing *l, int look, pawl_id *ids)
 {
@@ -208,12 +225,13 @@ static void walk(listing *l)
     bool all = l->filter.len == 1 && l->limit < LAST_LOOK; /* then no more than a page need be looked at */
     const int most = l->search.len ? LAST_SEARCH : LAST_LOOK;
     for (int look = all ? l->limit + 1 : FIRST_LOOK; ids; look = look < most / 4 ? 4 * look : most) {
+        int64_t begin_us = my_mono_us();
         int count = next_ids(l, look, ids);
         if (count <= 0) return;
         pawl_id last = ids[count - 1];
         if (!ask_tasks(l, ids, count) || !take(l) || count < look) return;
         l->at = last;
-        if (my_mono_us() < l->r->until_us) continue;
+        if (2 * my_mono_us() - begin_us < l->r->until_us) continue; /* there is time for another one */
         l->more = l->partial = true;
         return;
     }
@@ -234,7 +252,7 @@ pawl_status my_list_read(reading *r, pawl_query *query, pawl_error *err)
     write_search(&l);
     write_filter(&l);
     read_bounds(&l);
-    if (l.min_id <= l.max_id && !r->no_memory) walk(&l);
+    if (l.min_id <= l.max_id && !r->no_memory && has_names(&l)) walk(&l);
     buf_done(&l.filter);
     buf_done(&l.search);
     char next[PAWL_ID_TEXT];

@@ -131,7 +131,7 @@ SELECT id, run_at_us, queue_id, type_id, fence, priority, class, state, level, k
 FROM @.pawl_live FORCE INDEX (PRIMARY) WHERE id IN ($1) AND ready = $2 AND state = 2 ORDER BY id FOR UPDATE SKIP LOCKED;
 
 -- name: lane_count
-SELECT COUNT(*), MIN(s.run_at_us) FROM (
+SELECT $5, COUNT(*), MIN(s.run_at_us) FROM (
     SELECT run_at_us FROM @.pawl_live FORCE INDEX (pawl_ready) WHERE ready = $1 AND lane = $2 AND run_at_us <= $3 ORDER BY run_at_us LIMIT $4) s;
 
 -- name: bodies

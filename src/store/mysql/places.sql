@@ -236,7 +236,7 @@ FROM (SELECT task_id, run_at_us, lane FROM @.pawl_shared FORCE INDEX (pawl_share
 STRAIGHT_JOIN @.pawl_body b FORCE INDEX (PRIMARY) ON b.id = c.task_id;
 
 -- name: shared_count
-SELECT COUNT(*), MIN(s.run_at_us) FROM (
+SELECT $4, COUNT(*), MIN(s.run_at_us) FROM (
     SELECT run_at_us FROM @.pawl_shared FORCE INDEX (pawl_shared_due) WHERE queue_id = $1 AND run_at_us <= $2 ORDER BY run_at_us LIMIT $3) s;
 
 -- A bound that changes.

@@ -97,16 +97,20 @@ SELECT CONCAT('store=mysql durable=', IF(@@global.innodb_flush_log_at_trx_commit
 -- One stretch of a list: so many ids ($3), from one on ($1) within bounds, upwards or downwards.
 
 -- name: list_up
-SELECT id FROM @.$4 WHERE id > $1 AND id >= $2 AND id <= $5 AND $6 ORDER BY id LIMIT $3;
+SELECT id FROM @.$4 FORCE INDEX (PRIMARY) WHERE id > $1 AND id >= $2 AND id <= $5 AND $6 ORDER BY id LIMIT $3;
 
 -- name: list_down
-SELECT id FROM @.$4 WHERE id < $1 AND id >= $2 AND id <= $5 AND $6 ORDER BY id DESC LIMIT $3;
+SELECT id FROM @.$4 FORCE INDEX (PRIMARY) WHERE id < $1 AND id >= $2 AND id <= $5 AND $6 ORDER BY id DESC LIMIT $3;
 
 -- name: list_key_up
 SELECT task_id FROM @.pawl_key WHERE task_key = $6 AND task_id > $1 AND task_id >= $2 AND task_id <= $5 ORDER BY task_id LIMIT $3;
 
 -- name: list_key_down
 SELECT task_id FROM @.pawl_key WHERE task_key = $6 AND task_id < $1 AND task_id >= $2 AND task_id <= $5 ORDER BY task_id DESC LIMIT $3;
+
+-- How many of these names any task ever had.
+-- name: list_known
+SELECT COUNT(*) FROM @.pawl_name WHERE text IN ($1, $2, $3);
 
 -- name: list_bounds
 SELECT (SELECT MIN(min_id) FROM @.pawl_born WHERE hour >= $1), (SELECT MAX(max_id) FROM @.pawl_born WHERE hour <= $2);

@@ -43,7 +43,7 @@
     X(bodies) X(leased_ids) X(marks) X(poll) X(poll_nobody) X(hold_life) X(lives) X(lock_try) X(lock_free) \
     /* read.sql */ \
     X(tasks) X(state) X(attempts) X(logs) X(audit) X(audit_cut) X(nodes) X(throttled) X(queues) X(rollup) X(settings) X(list_up) \
-    X(list_down) X(list_key_up) X(list_key_down) X(list_bounds) X(acts) \
+    X(list_down) X(list_key_up) X(list_key_down) X(list_known) X(list_bounds) X(acts) \
     /* sweep.sql */ \
     X(done_old) X(done_first) X(failed_resolved) X(failed_open) X(resolved_first) X(open_first) X(failed_expiring) \
     X(forget_keys_look) X(forget_keys) X(forget_attempts) X(forget_runlogs) X(forget_audit) X(forget_bodies) \

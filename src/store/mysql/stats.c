@@ -81,51 +81,98 @@ static bool served(const pawl_nodes *nodes, const char *queue)
     return false;
 }
 
-/* The next lane of the ready index; false: there is none. */
-static bool next_lane(reading *r, int64_t queue_id, int64_t *lane)
+/* What is due, of all queues that have any: from lane to lane of the ready index, of all queues at once, so that there are no more round trips
+ * than a queue has lanes. */
+typedef struct due_count {
+    reading *r;
+    const int64_t *ids; /* of the queues */
+    pawl_queue_info *infos;
+    int64_t *lanes; /* the one that is counted next; NO_LANE: there is none left */
+    int64_t now_us, most;
+    size_t count;
+} due_count;
+
+#define NO_LANE INT64_MAX
+
+static int64_t left(const due_count *d, size_t i) { return d->infos[i].due < d->most ? d->most - d->infos[i].due : 1; }
+
+static void add_after(due_count *d, size_t i, int64_t lane)
 {
-    my_script(r->c);
-    my_put_int(r->c, queue_id);
-    my_put_int(r->c, *lane);
-    my_put_int(r->c, INT64_MAX);
-    my_put_int(r->c, 0);
-    if (!my_ask(r, SQL_lane_after)) return false;
-    const answer *a = my_answer(r->c, SQL_lane_after);
-    if (a->rows == 0) return false;
-    *lane = get_int(a, 0, 1);
-    return true;
+    conn *c = d->r->c;
+    my_put_int(c, d->ids[i]);
+    my_put_int(c, lane);
+    my_put_int(c, NO_LANE);
+    my_put_int(c, (int64_t)i);
+    my_add(c, SQL_lane_after);
 }
 
-static void add_due(const answer *a, int64_t most, pawl_queue_info *info)
+static void add_count(due_count *d, size_t i)
 {
-    int64_t oldest_us = get_int(a, 0, 1);
-    info->due += get_int(a, 0, 0);
-    if (info->due > most) info->due = most;
-    info->due_more = info->due == most;
-    if (oldest_us && (!info->oldest_due_us || oldest_us < info->oldest_due_us)) info->oldest_due_us = oldest_us;
-}
-
-static void count_due(reading *r, int64_t queue_id, int64_t now_us, int64_t most, pawl_queue_info *info)
-{
-    for (int64_t lane = -1; next_lane(r, queue_id, &lane);) {
-        my_script(r->c);
-        my_put_int(r->c, queue_id);
-        my_put_int(r->c, lane);
-        my_put_int(r->c, now_us);
-        my_put_int(r->c, info->due < most ? most - info->due : 1);
-        if (!my_ask(r, SQL_lane_count)) return;
-        add_due(my_answer(r->c, SQL_lane_count), most, info);
-    }
+    conn *c = d->r->c;
+    my_put_int(c, d->ids[i]);
+    my_put_int(c, d->lanes[i]);
+    my_put_int(c, d->now_us);
+    my_put_int(c, left(d, i));
+    my_put_int(c, (int64_t)i);
+    my_add(c, SQL_lane_count);
 }
 
 /* Where tenants take turns. */
-static void count_shared(reading *r, int64_t queue_id, int64_t now_us, int64_t most, pawl_queue_info *info)
+static void add_shared(due_count *d, size_t i)
 {
-    my_script(r->c);
-    my_put_int(r->c, queue_id);
-    my_put_int(r->c, now_us);
-    my_put_int(r->c, info->due < most ? most - info->due : 1);
-    if (my_ask(r, SQL_shared_count)) add_due(my_answer(r->c, SQL_shared_count), most, info);
+    conn *c = d->r->c;
+    my_put_int(c, d->ids[i]);
+    my_put_int(c, d->now_us);
+    my_put_int(c, d->most);
+    my_put_int(c, (int64_t)i);
+    my_add(c, SQL_shared_count);
+}
+
+static void take_count(const due_count *d, const answer *a)
+{
+    pawl_queue_info *info = &d->infos[get_int(a, 0, 0)];
+    int64_t oldest_us = get_int(a, 0, 2);
+    info->due += get_int(a, 0, 1);
+    if (info->due > d->most) info->due = d->most;
+    info->due_more = info->due == d->most;
+    if (oldest_us && (!info->oldest_due_us || oldest_us < info->oldest_due_us)) info->oldest_due_us = oldest_us;
+}
+
+/* Sends the script; false: there is nothing more to ask, or failed. */
+static bool take_round(due_count *d)
+{
+    conn *c = d->r->c;
+    bool more = false;
+    if (!d->r->failed && !my_send(c, CALL_READS)) d->r->failed = true;
+    if (d->r->failed) return false;
+    for (size_t i = 0; i < d->count; i++) d->lanes[i] = NO_LANE;
+    EACH_ANSWER(a, c, SQL_shared_count) take_count(d, a);
+    EACH_ANSWER(a, c, SQL_lane_count) take_count(d, a);
+    EACH_ANSWER(a, c, SQL_lane_after)
+    {
+        if (!a->rows) continue;
+        d->lanes[get_int(a, 0, 0)] = get_int(a, 0, 1);
+        more = true;
+    }
+    return more;
+}
+
+static void count_due(due_count *d)
+{
+    my_script(d->r->c);
+    for (size_t i = 0; i < d->count; i++) {
+        if (!d->infos[i].pending) continue;
+        add_after(d, i, -1);
+        add_shared(d, i);
+    }
+    while (take_round(d)) {
+        my_script(d->r->c);
+        for (size_t i = 0; i < d->count; i++) {
+            if (d->lanes[i] == NO_LANE) continue;
+            add_count(d, i);
+            add_after(d, i, d->lanes[i]);
+        }
+    }
 }
 
 static void read_queue(reading *r, const answer *a, int row, pawl_queue_info *info)
@@ -167,11 +214,17 @@ static void read_queues(reading *r, pawl_stats *s, const char *only, const pawl_
         s->dead += info->failed;
         waiting += info->pending > 0;
     }
-    for (size_t i = 0; infos && ids && i < s->queues_count; i++) { /* the answer above is gone with the next question */
+    int64_t *lanes = my_read_alloc(r, (rows + 1) * sizeof *lanes);
+    for (size_t i = 0; infos && ids && i < s->queues_count; i++)
         if (infos[i].name) infos[i].served = served(nodes, infos[i].name);
-        if (infos[i].pending > 0) count_due(r, ids[i], s->now_us, due_share(waiting), &infos[i]);
-        if (infos[i].pending > 0) count_shared(r, ids[i], s->now_us, due_share(waiting), &infos[i]);
-    }
+    due_count due = {.r = r,
+                     .ids = ids,
+                     .infos = infos,
+                     .lanes = lanes,
+                     .now_us = s->now_us,
+                     .most = due_share(waiting),
+                     .count = s->queues_count};
+    if (infos && ids && lanes && waiting) count_due(&due); /* the answer above is gone */
     s->queues = infos;
     if (infos && !only) read_throttled(r, infos, s->queues_count);
 }

@@ -191,7 +191,8 @@ function Attempts({ task }: { task: Task }) {
                                     <td data-label="Node"><Name text={one.node_name ?? String(one.node)} /></td>
                                     <td class="num" data-label="Fence">{one.fence}</td>
                                     <td class="grow" data-label="Error">
-                                        {one.code && <code class="code">{one.code}</code>} <bdi class="wrap">{one.error}</bdi>
+                                        {one.code && <code class="code">{one.code}</code>}
+                                        {one.error && <bdi class="wrap"> {one.error}</bdi>}
                                     </td>
                                 </tr>
                             );
