@@ -34,11 +34,11 @@ static void state_cell(table *t, const pawl_queue_info *q)
     else table_cell(t, GREEN, "active");
 }
 
-static void number_cell(table *t, int64_t value, paint color)
+static void number_cell(table *t, int64_t value, bool more, paint color)
 {
     char text[32];
     number_grouped(value, text);
-    table_cell(t, value ? color : DIM, "%s", text);
+    table_cell(t, value ? color : DIM, "%s%s", text, more ? "+" : "");
 }
 
 bool queues_table(const cli *c, const pawl_stats *stats)
@@ -56,11 +56,10 @@ bool queues_table(const cli *c, const pawl_stats *stats)
         if (q->oldest_due_us) when_relative(q->oldest_due_us, stats->now_us, oldest);
         table_cell(&t, BOLD, "%s", q->name);
         state_cell(&t, q);
-        number_cell(&t, q->pending, PLAIN);
-        if (q->due_more) table_cell(&t, PLAIN, "%lld+", (long long)q->due);
-        else number_cell(&t, q->due, PLAIN);
-        number_cell(&t, q->leased, CYAN);
-        number_cell(&t, q->failed, RED);
+        number_cell(&t, q->pending, false, PLAIN);
+        number_cell(&t, q->due, q->due_more, PLAIN);
+        number_cell(&t, q->leased, false, CYAN);
+        number_cell(&t, q->failed, false, RED);
         table_cell(&t, PLAIN, "%s", oldest);
     }
     return table_print(&t, stdout);

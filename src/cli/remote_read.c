@@ -230,6 +230,7 @@ static const field queue_fields[] = {
     {"name", FIELD_TEXT, QUEUE(name), 0, 0, NULL}, {"paused", FIELD_BOOL, QUEUE(paused), 0, 0, NULL}, {"served", FIELD_BOOL, QUEUE(served), 0, 0, NULL},
     {"waiting", FIELD_MICROS, QUEUE(waiting), 0, 0, NULL}, {"pending", FIELD_MICROS, QUEUE(pending), 0, 0, NULL},
     {"leased", FIELD_MICROS, QUEUE(leased), 0, 0, NULL}, {"failed", FIELD_MICROS, QUEUE(failed), 0, 0, NULL}, {"due", FIELD_MICROS, QUEUE(due), 0, 0, NULL},
+    {"due_more", FIELD_BOOL, QUEUE(due_more), 0, 0, NULL}, {"throttled", FIELD_MICROS, QUEUE(throttled), 0, 0, NULL},
     {"oldest_due_at", FIELD_INSTANT, QUEUE(oldest_due_us), 0, 0, NULL}, {0},
 };
 static const field node_fields[] = {
