@@ -64,7 +64,7 @@ typedef struct contract_case {
 extern const contract_case insert_cases[], key_cases[], holder_cases[], spawn_cases[], people_cases[], receipt_cases[],
     claim_cases[], news_cases[], rescue_cases[], suspect_cases[], id_cases[], node_cases[], sweep_cases[], list_cases[],
     read_cases[], stats_cases[], audit_cases[], fault_cases[], memory_cases[], watch_cases[], move_cases[], rate_cases[],
-    place_cases[], schedule_cases[], family_cases[], past_cases[], gate_cases[], feed_cases[];
+    place_cases[], schedule_cases[], family_cases[], past_cases[], gate_cases[], feed_cases[], beside_cases[];
 
 /* ---- the world --------------------------------------------------------------------------------------------------- */
 

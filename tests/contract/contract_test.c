@@ -6,10 +6,10 @@
 #define CASES_MAX 512
 
 static const contract_case *const lists[] = {
-    insert_cases, key_cases,    holder_cases,   spawn_cases,  people_cases, receipt_cases, claim_cases,
-    news_cases,   rescue_cases, suspect_cases,  id_cases,     node_cases,   sweep_cases,   list_cases,
-    read_cases,   stats_cases,  audit_cases,    watch_cases,  memory_cases, fault_cases,   move_cases,
-    rate_cases,   place_cases,  schedule_cases, family_cases, past_cases,   gate_cases,    feed_cases,
+    insert_cases, key_cases,     holder_cases, spawn_cases, people_cases, receipt_cases, claim_cases, news_cases,
+    rescue_cases, suspect_cases, id_cases,     node_cases,  sweep_cases,  list_cases,    read_cases,  stats_cases,
+    audit_cases,  watch_cases,   memory_cases, fault_cases, move_cases,   rate_cases,    place_cases, schedule_cases,
+    family_cases, past_cases,    gate_cases,   feed_cases,  beside_cases,
 };
 
 static const store_kind *kind;
@@ -26,7 +26,8 @@ static bool kept(const pawl_store_type *type, const char *name)
     if (begins(name, "feed:")) return type->feed != NULL;
     if (begins(name, "schedule:")) return type->schedules;
     if (begins(name, "parent:") || begins(name, "batch:")) return type->families;
-    return !(begins(name, "place:") || begins(name, "order:") || begins(name, "turns:")) || type->places;
+    bool place = begins(name, "place:") || begins(name, "order:") || begins(name, "turns:") || begins(name, "beside:");
+    return !place || type->places;
 }
 
 static void run_case(void **state)

@@ -218,6 +218,9 @@ void judge_right_end(judge *j, mtask *t)
     if (has) {
         t->lost_us = r->slot_us;
         t->lost_gate = r->gate;
+    } else if (r->any) { /* and may have one, wherever */
+        t->lost_us = INT64_MAX;
+        t->lost_gate = r->gate;
     }
     if (may_be_ahead(j, t->lost_us)) {
         j->gates[t->lost_gate].low -= j->gates[t->lost_gate].period_us;
