@@ -158,11 +158,14 @@ static void see(judge *j, mgate *g, const pawl_rate *r, const wire *w)
     g->seen_us = now_us;
 }
 
+/* Whether the store's time may stand still for a moment: what is due now has a slot that lies ahead. */
+static bool clamped_now(const mgate *g, int64_t now_us) { return g->stepped_us && now_us - g->stepped_us < 2 * STEP_US; }
+
 /* Somebody was told a slot of the gate, `taken` or not: is it where it must be? */
 static void told(judge *j, mgate *g, const pawl_rate *r, int64_t now_us, int64_t slot_us, bool taken)
 {
     sim *s = j->sim;
-    bool clamped = g->stepped_us && now_us - g->stepped_us < 2 * STEP_US; /* the store's time may stand still for a moment */
+    bool clamped = clamped_now(g, now_us);
     int64_t low = slot_at(r, g->low, now_us), high = slot_at(r, g->high, now_us) + (clamped ? STEP_US : 0);
     if (slot_us < low || slot_us > high) {
         broken(s, "slots keep their distance", "type %d, key %d: a slot in %lld us, should be in %lld to %lld us",
@@ -304,9 +307,11 @@ void judge_right_stored(judge *j, mtask *t, const pawl_op *op, const wire *w, bo
     if (leased && op->out_until_us == INT64_MAX)
         broken(s, "starts need a slot", "%s is leased at birth without one", trace_id(s, t->id));
     if (leased || op->out_run_at_us > now_us) {
-        if (anew && op->out_until_us != op->out_run_at_us + late_us(&r))
+        int64_t lasts_us = op->out_until_us - op->out_run_at_us,
+                ahead_us = leased && clamped_now(gate_of(j, t), w->at_us) ? STEP_US : 0;
+        if (anew && (lasts_us < late_us(&r) || lasts_us > late_us(&r) + ahead_us))
             broken(s, "the contract", "%s: the right to start ends %lld us after its slot", trace_id(s, t->id),
-                   (long long)(op->out_until_us - op->out_run_at_us));
+                   (long long)lasts_us);
         slot_taken(j, t, w, &r, op->out_run_at_us, anew ? op->out_epoch : -1);
         if (!leased) s->stats[STAT_MOVED]++;
     } else {
