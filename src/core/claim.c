@@ -32,6 +32,7 @@
 #define SLOW (16 * (int64_t)1000)
 #define ASK_CLAIM_US (100 * PAWL_MILLISECOND) /* while inserts ask for leases, claim at least so often */
 #define BITE_US 200                           /* a flood that is moved in less time is in nobody's way */
+#define FLOOD_US PAWL_SECOND                  /* so long after a claim that saw nothing but a flood there may be one */
 #define REST_MOST_US (100 * PAWL_MILLISECOND)
 #define BARREN_US (200 * PAWL_MILLISECOND) /* something is due that this node may not have yet: look again */
 
@@ -232,11 +233,16 @@ static bool wants(const core *c, const queue *q)
     return room_free(q) > 0 || (q->prefetch > 0 && room_prefetch(q) * 2 >= q->prefetch);
 }
 
-/* Where all that is due is known: that, and some more to see whether it is all. The rest of the room is for leases at birth. */
-static int64_t claim_most(const queue *q)
+/* A flood is about, also if the last claim was full of others. */
+static bool beside_flood(const core *c, const queue *q) { return q->flooded || c->now.mono_us < q->flood_us; }
+
+/* Where all that is due is known: that, and some more to see whether it is all. The rest of the room is for leases at birth. Where it is not
+ * known, no more than that beside a flood: it would be what comes. */
+static int64_t claim_most(const core *c, const queue *q)
 {
-    if (!q->caught_up) return INT64_MAX;
-    return q->owed + (q->flooded ? most(1, flood_share(q) - q->reserving) : most(q->workers, q->prefetch / 4));
+    if (!q->caught_up && !beside_flood(c, q)) return INT64_MAX;
+    if (q->caught_up && q->flooded) return q->owed + most(1, flood_share(q) - q->reserving);
+    return q->owed + most(q->workers, q->prefetch / 4);
 }
 
 static int build_wants(core *c)
@@ -245,7 +251,7 @@ static int build_wants(core *c)
     for (int i = 0; i < c->queues_count; i++) {
         queue *q = &c->queues[i];
         if (!wants(c, q)) continue;
-        int free = least(claim_most(q), room_free(q)), prefetch = least(claim_most(q) - free, room_prefetch(q));
+        int free = least(claim_most(c, q), room_free(q)), prefetch = least(claim_most(c, q) - free, room_prefetch(q));
         c->wants[count] = (pawl_want){.queue = q->name,
                                       .free = free,
                                       .prefetch = prefetch,
@@ -315,6 +321,7 @@ static void want_answered(core *c, const pawl_want *w, queue *q, int64_t store_n
     /* What more there is may be this node's own. */
     bool ours = q->caught_up && w->got > 0 && w->got < q->owed;
     q->flooded = w->more && w->flooded && !q->fair;
+    if (q->flooded) q->flood_us = c->now.mono_us + FLOOD_US;
     q->caught_up = !stirred && !w->paused && (!w->more || ours || q->flooded);
     q->owed = ours && w->more && q->owed - w->got > q->owed_late ? q->owed - w->got : q->owed_late;
     q->owed_late = 0;

@@ -134,6 +134,7 @@ typedef struct core_request {
     int64_t room_at;            /* the room_seq from which on it may fit */
     bool fell_back;
     bool own;        /* made by core itself: it goes again until it has happened */
+    bool page;       /* and goes on with what one before it began */
     map_node *locks; /* two per operation: its task, its key */
 } core_request;
 

@@ -67,6 +67,7 @@ typedef struct queue {
     bool caught_up;    /* nothing is due in the store but what this node put there since: inserts may ask for leases */
     bool flooded;      /* and what must wait for rate budgets for long: it is claimed a little at a time, to be told its slots */
     int64_t rest_us;   /* not before then, unless something else comes up */
+    int64_t flood_us;  /* a flood is expected until then, whatever is claimed beside it */
     int64_t owed;      /* how much that is at most */
     int64_t owed_late; /* of that, what came while a claim was in flight: its answer may not know of it */
     int64_t due_late_us; /* and when the first of those is due that came then and are not due yet */
@@ -383,7 +384,7 @@ bool throttle_prepare(core *c);
 bool throttle_has_limits(const core *c); /* of its handlers and queues, for all nodes */
 bool throttle_register(core *c);         /* stores the handlers' limits before anything is claimed; false: no memory */
 void throttle_limit_stored(core *c, const pawl_op *op);
-void throttle_bound_stored(core *c, const pawl_op *op, bool own); /* own: core asked for it itself */
+void throttle_bound_stored(core *c, const core_request *r, const pawl_op *op);
 void throttle_adopt(core *c, core_task *t, const throttle_told *told);
 bool throttle_admits(core *c, core_task *t); /* a worker is free: may it start? If not, it is parked, or on its way back */
 bool throttle_admits_started(core *c, core_task *t); /* the same, after its START */

@@ -259,7 +259,7 @@ static bool op_result(core *c, core_request *r, pawl_op *op, int64_t sent_us, in
     case PAWL_OP_CANCEL: cancel_result(c, op); break;
     case PAWL_OP_QUEUE: queue_result(c, op); break;
     case PAWL_OP_LIMIT: throttle_limit_stored(c, op); break;
-    case PAWL_OP_BOUND: throttle_bound_stored(c, op, r->own); break;
+    case PAWL_OP_BOUND: throttle_bound_stored(c, r, op); break;
     case PAWL_OP_STEP: recur_stepped(c, r, op, store_now_us); break;
     case PAWL_OP_SETTLE: family_settled(c); break;
     case PAWL_OP_RETRY:

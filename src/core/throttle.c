@@ -137,20 +137,19 @@ static void share_more(core *c, const char *queue)
         core_request_free(c, r);
         return;
     }
-    r->own = true;
+    r->own = r->page = true;
     r->answer.kind = CORE_ANSWER;
     put_bound(r->ops, PAWL_SCOPE_TENANTS, queue, 1, false);
-    r->ops->u.bound.initial = false;
     r->ops->audit = PAWL_AUDIT_NONE;
     request_gather(c, r);
 }
 
-void throttle_bound_stored(core *c, const pawl_op *op, bool own)
+void throttle_bound_stored(core *c, const core_request *r, const pawl_op *op)
 {
+    bool shares = r->own && op->u.bound.scope == PAWL_SCOPE_TENANTS;
     claim_stir(c); /* what was blocked may be ready */
-    if (own && op->u.bound.more && op->u.bound.scope == PAWL_SCOPE_TENANTS && c->mode == MODE_STARTED)
-        share_more(c, op->u.bound.name);
-    if (!op->u.bound.initial) return;
+    if (shares && op->u.bound.more && c->mode == MODE_STARTED) share_more(c, op->u.bound.name);
+    if (!op->u.bound.initial || r->page) return;
     c->limits_untold--;
     if (op->result == PAWL_OP_UPDATED)
         engine_log(c, PAWL_WARN, "the concurrency limit of '%s' was another one: that of this program is in force now",

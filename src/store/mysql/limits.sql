@@ -74,7 +74,7 @@ WHERE s.task_id IN ($1) ORDER BY s.task_id;
 SELECT l.id, l.run_at_us FROM (
     SELECT b.id FROM (
         SELECT id FROM @.pawl_live FORCE INDEX (pawl_ready) WHERE ready = $1 AND lane = $2 AND run_at_us >= $3 AND run_at_us <= $4
-        ORDER BY run_at_us LIMIT 1000) c
+        ORDER BY run_at_us LIMIT 200) c
     STRAIGHT_JOIN @.pawl_body b FORCE INDEX (PRIMARY) ON b.id = c.id
     WHERE IF(LENGTH(b.rate_key) > 256, CONCAT('sha256:', SHA2(b.rate_key, 256)), b.rate_key) = $5) x
 STRAIGHT_JOIN @.pawl_live l FORCE INDEX (PRIMARY) ON l.id = x.id
