@@ -291,7 +291,7 @@ static void operation_applied(judge *j, pawl_op *op, mnode *n, const wire *w, in
         NOTE(s, NULL, "settled %d", op->u.settle.settled);
     } else if (op->kind == PAWL_OP_LIMIT && op->u.limit.initial) {
         judge_limit_put(j, op, w);
-    } else if (op->kind == PAWL_OP_BOUND && (op->u.bound.initial || !op->by)) { /* a node tells its own, or goes on with it */
+    } else if (op->kind == PAWL_OP_BOUND && op->u.bound.initial) {
         judge_bound_put(j, op);
     } else {
         if (op->kind == PAWL_OP_CANCEL) cancel_applied(j, op);

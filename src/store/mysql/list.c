@@ -151,8 +151,8 @@ static bool has_names(listing *l)
     return !wanted || (my_ask(l->r, SQL_list_known) && get_int(my_answer(c, SQL_list_known), 0, 0) == wanted);
 }
 
-/* The next ids to look at: how many there are; -1: failed. */
-static int next_ids(listing *l, int look, pawl_id *ids)
+/* The next ids: how many there are, -1: failed; the last of them, and those of them that must be looked at. */
+static int next_ids(listing *l, int look, pawl_id *last, pawl_id *ids, int *count)
 {
     static const char any[] = "1", open[] = "resolved_us IS NULL", state_of[] = "state = %d";
     const pawl_filter *f = l->f;
@@ -176,7 +176,10 @@ static int next_ids(listing *l, int look, pawl_id *ids)
                                        : SQL_list_key_down;
     if (!my_ask(l->r, which)) return -1;
     const answer *a = my_answer(c, which);
-    for (int i = 0; i < a->rows; i++) ids[i] = get_int(a, i, 0);
+    for (int i = 0; i < a->rows; i++) {
+        *last = get_int(a, i, 0);
+        if (get_int(a, i, 1)) ids[(*count)++] = *last;
+    }
     return a->rows;
 }
 
@@ -226,10 +229,9 @@ static void walk(listing *l)
     const int most = l->search.len ? LAST_SEARCH : LAST_LOOK;
     for (int look = all ? l->limit + 1 : FIRST_LOOK; ids; look = look < most / 4 ? 4 * look : most) {
         int64_t begin_us = my_mono_us();
-        int count = next_ids(l, look, ids);
-        if (count <= 0) return;
-        pawl_id last = ids[count - 1];
-        if (!ask_tasks(l, ids, count) || !take(l) || count < look) return;
+        pawl_id last = 0;
+        int count = 0, seen = next_ids(l, look, &last, ids, &count);
+        if (seen <= 0 || (count && (!ask_tasks(l, ids, count) || !take(l))) || seen < look) return;
         l->at = last;
         if (2 * my_mono_us() - begin_us < l->r->until_us) continue; /* there is time for another one */
         l->more = l->partial = true;

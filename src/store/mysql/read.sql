@@ -94,19 +94,19 @@ SELECT CONCAT('store=mysql durable=', IF(@@global.innodb_flush_log_at_trx_commit
     ' sync_binlog=', IF(@@global.log_bin = 1, @@global.sync_binlog, 'none'), ' innodb_doublewrite=', @@global.innodb_doublewrite,
     ' innodb_buffer_pool_size=', @@global.innodb_buffer_pool_size);
 
--- One stretch of a list: so many ids ($3), from one on ($1) within bounds, upwards or downwards.
+-- One stretch of a list: so many ids ($3), from one on ($1) within bounds, upwards or downwards, and whether each may match ($6).
 
 -- name: list_up
-SELECT id FROM @.$4 FORCE INDEX (PRIMARY) WHERE id > $1 AND id >= $2 AND id <= $5 AND $6 ORDER BY id LIMIT $3;
+SELECT id, $6 FROM @.$4 FORCE INDEX (PRIMARY) WHERE id > $1 AND id >= $2 AND id <= $5 ORDER BY id LIMIT $3;
 
 -- name: list_down
-SELECT id FROM @.$4 FORCE INDEX (PRIMARY) WHERE id < $1 AND id >= $2 AND id <= $5 AND $6 ORDER BY id DESC LIMIT $3;
+SELECT id, $6 FROM @.$4 FORCE INDEX (PRIMARY) WHERE id < $1 AND id >= $2 AND id <= $5 ORDER BY id DESC LIMIT $3;
 
 -- name: list_key_up
-SELECT task_id FROM @.pawl_key WHERE task_key = $6 AND task_id > $1 AND task_id >= $2 AND task_id <= $5 ORDER BY task_id LIMIT $3;
+SELECT task_id, 1 FROM @.pawl_key WHERE task_key = $6 AND task_id > $1 AND task_id >= $2 AND task_id <= $5 ORDER BY task_id LIMIT $3;
 
 -- name: list_key_down
-SELECT task_id FROM @.pawl_key WHERE task_key = $6 AND task_id < $1 AND task_id >= $2 AND task_id <= $5 ORDER BY task_id DESC LIMIT $3;
+SELECT task_id, 1 FROM @.pawl_key WHERE task_key = $6 AND task_id < $1 AND task_id >= $2 AND task_id <= $5 ORDER BY task_id DESC LIMIT $3;
 
 -- How many of these names any task ever had.
 -- name: list_known

@@ -11,8 +11,8 @@
 #include "store/search.h"
 
 #define FIRST_LOOK 200
-#define LAST_LOOK 2000
-#define LAST_SEARCH 400 /* payloads are looked into */
+#define LAST_LOOK 10000
+#define LOOK_US (10 * PAWL_MILLISECOND) /* a look that takes longer is not followed by a wider one */
 #define FIRST_LEAP (60 * PAWL_SECOND / PAWL_MILLISECOND)
 #define WIDER 16    /* a leap that found nothing is followed by one so much wider */
 #define TRY_EVERY 8 /* steps, the slower way */
@@ -162,17 +162,21 @@ static bool take(listing *l, const PGresult *answer)
     return true;
 }
 
-/* The next stretch by number. false: there is no more, or the page is full. */
+/* The next stretch by number. false: there is no more, or the page is full. Most tasks of it cost little, those that must be looked into much: how many
+ * are looked at is found by trying. */
 static bool look(listing *l)
 {
-    const int last = l->words[0] ? LAST_SEARCH : LAST_LOOK, look = l->look ? l->look : FIRST_LOOK;
+    const int look = l->look ? l->look : FIRST_LOOK;
+    int64_t begin_us = pg_mono_us();
     put_filter(l, look);
     PGresult *answer = pg_ask(l->r, l->want.from);
     if (!answer) return false;
     bool on = take(l, answer) && wire64(answer, 0, 0) == look;
     if (on) l->at = wire64(answer, 0, 1);
     PQclear(answer);
-    l->look = look < last / 4 ? 4 * look : last;
+    int64_t took_us = pg_mono_us() - begin_us;
+    if (took_us < LOOK_US / 2) l->look = look < LAST_LOOK / 4 ? 4 * look : LAST_LOOK;
+    else l->look = took_us < LOOK_US || look < 2 * FIRST_LOOK ? look : look / 2;
     return on;
 }
 

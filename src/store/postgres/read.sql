@@ -115,16 +115,16 @@ LEFT JOIN hit ON true ORDER BY CASE WHEN $3 THEN hit.id ELSE -hit.id END;
 -- name: list_live
 WITH c AS (SELECT coalesce(($1::int8[])[1], @.pawl_now()) AS now_us, coalesce(($1::int8[])[2], @.pawl_now()) AS boot_us),
 seen AS MATERIALIZED (
-    (SELECT x.id AS id, CASE $14::int8 WHEN 1 THEN x.run_at_us > (SELECT now_us FROM c) AND x.failures = 0
+    (SELECT x.id AS id, ($6::int8 IS NULL OR x.state = $6) AND CASE $14::int8 WHEN 1 THEN x.run_at_us > (SELECT now_us FROM c) AND x.failures = 0
         WHEN 2 THEN x.run_at_us > (SELECT now_us FROM c) AND x.failures > 0 WHEN 5 THEN x.blocked
         WHEN 6 THEN x.run_at_us > (SELECT now_us FROM c) ELSE true END AS fits
-     FROM @.pawl_live x WHERE NOT $3::bool AND x.id < $2 AND x.id >= $15 AND x.id <= $16 AND ($6::int8 IS NULL OR x.state = $6)
+     FROM @.pawl_live x WHERE NOT $3::bool AND x.id < $2 AND x.id >= $15 AND x.id <= $16
      ORDER BY x.id DESC LIMIT $4)
     UNION ALL
-    (SELECT x.id AS id, CASE $14::int8 WHEN 1 THEN x.run_at_us > (SELECT now_us FROM c) AND x.failures = 0
+    (SELECT x.id AS id, ($6::int8 IS NULL OR x.state = $6) AND CASE $14::int8 WHEN 1 THEN x.run_at_us > (SELECT now_us FROM c) AND x.failures = 0
         WHEN 2 THEN x.run_at_us > (SELECT now_us FROM c) AND x.failures > 0 WHEN 5 THEN x.blocked
         WHEN 6 THEN x.run_at_us > (SELECT now_us FROM c) ELSE true END AS fits
-     FROM @.pawl_live x WHERE $3 AND x.id > $2 AND x.id >= $15 AND x.id <= $16 AND ($6::int8 IS NULL OR x.state = $6)
+     FROM @.pawl_live x WHERE $3 AND x.id > $2 AND x.id >= $15 AND x.id <= $16
      ORDER BY x.id LIMIT $4)),
 hit AS (
     SELECT t.id, t.state::int8, t.created_us, t.priority::int8, t.audit::int8, t.max_attempts::int8, t.timeout_us, t.retry_of, t.type, t.queue,
@@ -209,10 +209,10 @@ LEFT JOIN hit ON true ORDER BY CASE WHEN $3 THEN hit.id ELSE -hit.id END;
 -- name: list_done
 WITH c AS (SELECT coalesce(($1::int8[])[1], @.pawl_now()) AS now_us, coalesce(($1::int8[])[2], @.pawl_now()) AS boot_us),
 seen AS MATERIALIZED (
-    (SELECT x.id AS id FROM @.pawl_done x WHERE NOT $3::bool AND x.id < $2 AND x.id >= $15 AND x.id <= $16 AND ($6::int8 IS NULL OR x.state = $6)
+    (SELECT x.id AS id, $6::int8 IS NULL OR x.state = $6 AS fits FROM @.pawl_done x WHERE NOT $3::bool AND x.id < $2 AND x.id >= $15 AND x.id <= $16
      ORDER BY x.id DESC LIMIT $4)
     UNION ALL
-    (SELECT x.id AS id FROM @.pawl_done x WHERE $3 AND x.id > $2 AND x.id >= $15 AND x.id <= $16 AND ($6::int8 IS NULL OR x.state = $6)
+    (SELECT x.id AS id, $6::int8 IS NULL OR x.state = $6 AS fits FROM @.pawl_done x WHERE $3 AND x.id > $2 AND x.id >= $15 AND x.id <= $16
      ORDER BY x.id LIMIT $4)),
 hit AS (
     SELECT t.id, t.state::int8, t.created_us, t.priority::int8, t.audit::int8, t.max_attempts::int8, t.timeout_us, t.retry_of, t.type, t.queue,
@@ -222,7 +222,7 @@ hit AS (
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
     t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) ELSE false END AS blocked,
     CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id) ELSE false END AS slotted
-    FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
+    FROM seen JOIN @.pawl_body b ON seen.fits AND b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
             AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
             AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
         c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = b.id OFFSET 0) t
@@ -253,10 +253,10 @@ LEFT JOIN hit ON true ORDER BY CASE WHEN $3 THEN hit.id ELSE -hit.id END;
 -- name: list_failed
 WITH c AS (SELECT coalesce(($1::int8[])[1], @.pawl_now()) AS now_us, coalesce(($1::int8[])[2], @.pawl_now()) AS boot_us),
 seen AS MATERIALIZED (
-    (SELECT x.id AS id FROM @.pawl_failed x WHERE NOT $3::bool AND x.id < $2 AND x.id >= $15 AND x.id <= $16 AND (NOT $13::bool OR x.resolved_us IS NULL)
+    (SELECT x.id AS id, NOT $13::bool OR x.resolved_us IS NULL AS fits FROM @.pawl_failed x WHERE NOT $3::bool AND x.id < $2 AND x.id >= $15 AND x.id <= $16
      ORDER BY x.id DESC LIMIT $4)
     UNION ALL
-    (SELECT x.id AS id FROM @.pawl_failed x WHERE $3 AND x.id > $2 AND x.id >= $15 AND x.id <= $16 AND (NOT $13::bool OR x.resolved_us IS NULL)
+    (SELECT x.id AS id, NOT $13::bool OR x.resolved_us IS NULL AS fits FROM @.pawl_failed x WHERE $3 AND x.id > $2 AND x.id >= $15 AND x.id <= $16
      ORDER BY x.id LIMIT $4)),
 hit AS (
     SELECT t.id, t.state::int8, t.created_us, t.priority::int8, t.audit::int8, t.max_attempts::int8, t.timeout_us, t.retry_of, t.type, t.queue,
@@ -266,7 +266,7 @@ hit AS (
     t.resolved_us, t.resolved_by, t.note, t.node_alive = 1 AND t.expires_us > c.boot_us AS pulse, t.outcome::int8, t.run_us,
     t.log_lines::int8, t.born::int8, t.level::int8, t.end_level::int8, t.flags::int8, t.leased_us, c.now_us AS now_us, CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_blocked k WHERE k.task_id = t.id) ELSE false END AS blocked,
     CASE WHEN t.state = 2 THEN EXISTS (SELECT FROM @.pawl_slotted s WHERE s.task_id = t.id) ELSE false END AS slotted
-    FROM seen JOIN @.pawl_body b ON b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
+    FROM seen JOIN @.pawl_body b ON seen.fits AND b.id = ANY (ARRAY[seen.id]) AND ($7::text IS NULL OR b.type_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $7))
             AND ($8::text IS NULL OR b.queue_id = (SELECT n.id FROM @.pawl_name n WHERE n.text = $8)) AND ($10::text IS NULL OR b.key = $10)
             AND ($11::int8 = 0 OR b.created_us >= $11) AND ($12::int8 = 0 OR b.created_us < $12),
         c, LATERAL (SELECT * FROM @.pawl_task x WHERE x.id = b.id OFFSET 0) t
