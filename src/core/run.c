@@ -577,6 +577,7 @@ void run_ready_again(core *c, core_task *t)
 
 void core_recalled(core *c, core_time now, core_task *t)
 {
+    queue *q = queue_of(c, t);
     c->now = now;
     CHECK(t->state == CORE_RUNNING && t->in_worker);
     pawl_stop_reason cause = t->cause;
@@ -584,13 +585,14 @@ void core_recalled(core *c, core_time now, core_task *t)
     list_remove(&t->stop_act.link);
     worker_free(c, t);
     not_reported(c, t);
-    claim_run_slow(queue_of(c, t));
+    claim_run_slow(q);
     t->stop = t->cause = PAWL_GO_ON;
     c->running--;
     run_ready_again(c, t);
+    bool too_many = q->ready_count > q->workers + q->capacity; /* others had their slots meanwhile */
     if (!t->lost && cause == PAWL_STOP_CANCELLED) {
         run_cancel(c, t);
-    } else if (t->lost || c->mode != MODE_STARTED || queue_of(c, t)->paused || queue_of(c, t)->nobody) {
+    } else if (t->lost || c->mode != MODE_STARTED || q->paused || q->nobody || too_many) {
         ready_remove(c, t);
         release(c, t, -1);
     }
