@@ -661,7 +661,7 @@ static void turns_of_many(world *w)
     for (size_t r = 0; r < sizeof rooms / sizeof *rooms; r++) {
         int times[MANY] = {0};
         for (int i = 0; i < 2 * MANY; i++) {
-            char name[8];
+            char name[16];
             snprintf(name, sizeof name, "%d", i % MANY);
             put(w, (spec){.tenant = name});
         }
@@ -680,7 +680,7 @@ static void lines_of_many(world *w)
     int64_t n = join(w, w->a);
     bound(w, PAWL_SCOPE_QUEUE, "q", 1);
     for (int i = 0; i < MANY; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "%d", i);
         put(w, (spec){.tenant = name});
     }
