@@ -19,6 +19,7 @@ import datetime
 import json
 import os
 import pathlib
+import re
 import shutil
 import statistics
 import subprocess
@@ -309,6 +310,12 @@ class Bench:
             f"Payload 200 bytes. {where}, {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}.", ""])
 
 
+def sections(page):
+    """{title: text with title}, in their order"""
+    parts = re.split(r"^(?=## )", page, flags=re.MULTILINE)
+    return {part.split("\n", 1)[0]: part.rstrip() + "\n\n" for part in parts if part.startswith("## ")}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     size = parser.add_mutually_exclusive_group()
@@ -332,7 +339,8 @@ def main():
     print(page)
     if args.out:
         head = "# Figures\n\nMade by `make bench` and its parts: each table in one run on one machine; the ratios are what carries over.\n\n"
-        args.out.write_text(head + page)
+        kept = sections(args.out.read_text()) if args.out.exists() else {}  # what other scripts measure stays
+        args.out.write_text(head + "".join({**kept, **sections(page)}.values()).rstrip() + "\n")
         print(f"written to {args.out}", file=sys.stderr)
 
 
