@@ -48,11 +48,12 @@ let code = '/* Made by web/build.mjs. */\n#include "server/web.h"\n\n';
 let table = "";
 let total = 0;
 files.forEach((file, i) => {
-    const packed = gzipSync(file.contents, { level: 9 });
-    total += packed.length;
-    const rows = packed.toString("hex").match(/.{1,64}/g).map((row) => row.replace(/../g, "0x$&,"));
+    const gzip = file.name !== ""; // the page is small, and everybody gets it: curl, who asks whether the server is there
+    const stored = gzip ? gzipSync(file.contents, { level: 9 }) : Buffer.from(file.contents);
+    total += stored.length;
+    const rows = stored.toString("hex").match(/.{1,64}/g).map((row) => row.replace(/../g, "0x$&,"));
     code += `static const unsigned char file_${i}[] = {\n${rows.join("\n")}\n};\n`;
-    table += `    {"${file.name}", "${file.type}", true, file_${i}, sizeof file_${i}},\n`;
+    table += `    {"${file.name}", "${file.type}", ${gzip}, file_${i}, sizeof file_${i}},\n`;
 });
 writeFileSync(out, `${code}\nconst web_file web_files[] = {\n${table}    {0},\n};\n`);
 console.log(`dashboard: ${files.length} files, ${(total / 1000).toFixed(1)} kB compressed`);
