@@ -92,6 +92,17 @@ static bool digits(const char **at, int64_t *value)
     return true;
 }
 
+bool csv_has(const char *csv, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = csv; at && *at;) {
+        size_t len = strcspn(at, ",");
+        if (len == n && memcmp(at, name, n) == 0) return true;
+        at += len + (at[len] == ',');
+    }
+    return false;
+}
+
 bool int_parse(const char *text, int64_t min, int64_t max, int64_t *out)
 {
     if (!text) return false;

@@ -26,6 +26,8 @@ void duration_format(int64_t us, char *out, size_t size); /* for people, cut to 
 bool rfc3339_parse(const char *text, int64_t *us);
 void rfc3339_format(int64_t us, char out[RFC3339_TEXT]); /* UTC, six digits; clamped to those years */
 
+bool csv_has(const char *csv, const char *name); /* names with commas between them; NULL has none */
+
 bool base64_decode(char *text, size_t *len); /* in place: `text` becomes the bytes. false: not base64 */
 
 bool int_parse(const char *text, int64_t min, int64_t max, int64_t *out); /* decimal, the whole text */

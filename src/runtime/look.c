@@ -3,6 +3,7 @@
  * An answer is an arena. The struct the caller gets stands in it behind a `head` that leads back to the arena, and to a copy of
  * the allocator, so that it can be freed after the engine is closed.
  */
+#include "base/text.h"
 #include "core/schedule.h"
 #include "runtime/gate.h"
 #include "runtime/told.h"
@@ -268,17 +269,6 @@ pawl_status look_places(runtime *rt, const pawl_place_filter *filter, pawl_place
     return status ? status : look_give(a, query.places, sizeof *query.places, out, err);
 }
 
-bool look_in_csv(const char *csv, const char *name)
-{
-    size_t n = strlen(name);
-    for (const char *at = csv; at && *at;) {
-        size_t len = strcspn(at, ",");
-        if (len == n && memcmp(at, name, n) == 0) return true;
-        at += len + (at[len] == ',');
-    }
-    return false;
-}
-
 /* Started, this engine serves its queues even before its node is known to the store. */
 static bool served_here(runtime *rt, const char *queue)
 {
@@ -303,7 +293,7 @@ pawl_status look_served(runtime *rt, const char *queue, bool *served, pawl_error
     pawl_query query = {.kind = PAWL_QUERY_NODES};
     pawl_status status = look_read(rt, &query, arena, err);
     for (size_t i = 0; !status && i < query.nodes->count; i++)
-        *served = *served || (query.nodes->nodes[i].alive && look_in_csv(query.nodes->nodes[i].queues, queue));
+        *served = *served || (query.nodes->nodes[i].alive && csv_has(query.nodes->nodes[i].queues, queue));
     arena_free(arena);
     return status;
 }

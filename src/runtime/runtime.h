@@ -461,7 +461,6 @@ pawl_status look_settings(runtime *rt, char *out, size_t size, pawl_error *err);
 pawl_status look_state(runtime *rt, pawl_id id, pawl_state *state, pawl_error *err);
 core_numbers look_numbers(runtime *rt);
 pawl_status look_served(runtime *rt, const char *queue, bool *served, pawl_error *err);
-bool look_in_csv(const char *csv, const char *name);
 pawl_status why_explain(runtime *rt, pawl_id id, pawl_why_answer *answer, pawl_error *err);
 
 /* ---- waiting for a task -------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* Why is this task not running? The first reason that holds, in the order in which a person would look: has it ended; does
  * somebody hold it; may it run yet; would anybody take it. Sentences say how long from now, and when. */
+#include "base/text.h"
 #include "runtime/told.h"
 #include <stdio.h>
 
@@ -230,8 +231,8 @@ static bool nobody(facts *f)
     const pawl_node_info *draining = NULL; /* one that would run it */
     for (size_t i = 0; i < f->nodes->count; i++) {
         const pawl_node_info *n = &f->nodes->nodes[i];
-        if (!n->alive || !look_in_csv(n->queues, f->info->queue)) continue;
-        bool knows = look_in_csv(f->types[i], f->info->type) || look_in_csv(f->types[i], "*");
+        if (!n->alive || !csv_has(n->queues, f->info->queue)) continue;
+        bool knows = csv_has(f->types[i], f->info->type) || csv_has(f->types[i], "*");
         queue = true;
         type = type || (knows && !n->draining);
         if (knows && n->draining) draining = n;

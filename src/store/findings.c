@@ -1,4 +1,5 @@
 /* What an examination found: a list in an arena, so that it is handed out and freed as one. */
+#include "base/text.h"
 #include "store/store.h"
 #include <inttypes.h>
 #include <stdarg.h>
@@ -49,25 +50,14 @@ void pawl_advise(pawl_findings *f, const char *fmt, ...)
     va_end(args);
 }
 
-static bool in_csv(const char *csv, const char *name)
-{
-    size_t n = strlen(name);
-    for (const char *at = csv; at && *at;) {
-        size_t len = strcspn(at, ",");
-        if (len == n && memcmp(at, name, n) == 0) return true;
-        at += len + (at[len] == ',');
-    }
-    return false;
-}
-
 bool pawl_type_known(const pawl_query *nodes, const char *queue, const char *type)
 {
     bool served = false;
     for (size_t i = 0; i < nodes->nodes->count; i++) {
         const pawl_node_info *n = &nodes->nodes->nodes[i];
-        if (!n->alive || !in_csv(n->queues, queue)) continue;
+        if (!n->alive || !csv_has(n->queues, queue)) continue;
         served = true;
-        if (in_csv(nodes->node_types[i], type) || in_csv(nodes->node_types[i], "*")) return true;
+        if (csv_has(nodes->node_types[i], type) || csv_has(nodes->node_types[i], "*")) return true;
     }
     return !served;
 }

@@ -126,6 +126,14 @@ static void bytes_of_a_string(void **state)
 
 /* ---- numbers ---- */
 
+static void lists_have_whole_names(void **state)
+{
+    (void)state;
+    assert_true(csv_has("mail", "mail") && csv_has("mail,bulk", "mail") && csv_has("a,mail,b", "mail") &&
+                csv_has("a,mail", "mail"));
+    assert_false(csv_has("mailer,e-mail,mai", "mail") || csv_has("a,b", "a,") || csv_has("", "a") || csv_has(NULL, "a"));
+}
+
 static void ints_are_parsed_whole(void **state)
 {
     (void)state;
@@ -414,6 +422,7 @@ int main(void)
         cmocka_unit_test(utf8_cut_leaves_no_half_characters),
         cmocka_unit_test(names_are_checked),
         cmocka_unit_test(bytes_of_a_string),
+        cmocka_unit_test(lists_have_whole_names),
         cmocka_unit_test(ints_are_parsed_whole),
         cmocka_unit_test(durations_are_parsed),
         cmocka_unit_test(durations_are_formatted_for_people),

@@ -3,8 +3,7 @@ import { useState } from "preact/hooks";
 import { post } from "./client";
 import { go } from "./router";
 import type { Receipt } from "./api";
-import { Button } from "./ui/basic";
-import { attempt, close, Dialog, show } from "./ui/dialog";
+import { attempt, close, Dialog, DialogForm, show } from "./ui/dialog";
 
 export interface Draft {
     type?: string;
@@ -66,12 +65,7 @@ function Form({ draft: first, title }: { draft: Draft; title: string }) {
     };
     return (
         <Dialog title={title} wide>
-            <form
-                onSubmit={(event) => {
-                    event.preventDefault();
-                    void send();
-                }}
-            >
+            <DialogForm save={send} verb="Hand over" disabled={busy || !!wrong || !draft.type?.trim()}>
                 <div class="text form">
                     {FIELDS.map(([name, label, hint]) => (
                         <label class="field" key={name}>
@@ -94,13 +88,7 @@ function Form({ draft: first, title }: { draft: Draft; title: string }) {
                         {wrong && <small class="wrong">{wrong}</small>}
                     </label>
                 </div>
-                <footer>
-                    <Button onClick={close}>Back</Button>
-                    <button type="submit" class="button main" disabled={busy || !!wrong || !draft.type?.trim()} data-testid="confirm">
-                        Hand over
-                    </button>
-                </footer>
-            </form>
+            </DialogForm>
         </Dialog>
     );
 }

@@ -6,7 +6,7 @@ import { plural } from "../format";
 import { useLive } from "../live";
 import { link } from "../router";
 import { Button, Empty, Name, PageHead, Show, Time, useTitle } from "../ui/basic";
-import { attempt, close, confirm, Dialog, show } from "../ui/dialog";
+import { attempt, close, confirm, Dialog, DialogForm, show } from "../ui/dialog";
 import { State } from "../ui/icons";
 import { Table } from "../ui/table";
 import { WITHIN } from "./tasks";
@@ -79,12 +79,7 @@ function Form({ hook, done }: { hook?: Hook; done: () => void }) {
     };
     return (
         <Dialog title={hook ? "Change a hook" : "New hook"} wide>
-            <form
-                onSubmit={(event) => {
-                    event.preventDefault();
-                    void save();
-                }}
-            >
+            <DialogForm save={save} disabled={!form.events.length}>
                 <div class="text form">
                     {text("name", "Name", "billing", true)}
                     {text("url", "Where to", "https://example.com/pawl", true)}
@@ -98,13 +93,7 @@ function Form({ hook, done }: { hook?: Hook; done: () => void }) {
                         ))}
                     </div>
                 </div>
-                <footer>
-                    <Button onClick={close}>Back</Button>
-                    <button type="submit" class="button main" data-testid="confirm" disabled={!form.events.length}>
-                        Save
-                    </button>
-                </footer>
-            </form>
+            </DialogForm>
         </Dialog>
     );
 }

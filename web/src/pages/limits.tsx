@@ -6,7 +6,7 @@ import { number, plural, rateText } from "../format";
 import { useLive } from "../live";
 import { link, place, setQuery } from "../router";
 import { Bar, Button, Count, Empty, Id, Name, PageHead, Show, Tabs, Time, Turn, useTitle } from "../ui/basic";
-import { attempt, close, confirm, Dialog, show } from "../ui/dialog";
+import { attempt, close, confirm, Dialog, DialogForm, show } from "../ui/dialog";
 import { State } from "../ui/icons";
 import { Table } from "../ui/table";
 import { Most } from "./queues";
@@ -46,12 +46,7 @@ function Form({ limit, done }: { limit?: Limit; done: () => void }) {
     };
     return (
         <Dialog title={limit ? "Change a rate limit" : "New rate limit"} wide>
-            <form
-                onSubmit={(event) => {
-                    event.preventDefault();
-                    void save();
-                }}
-            >
+            <DialogForm save={save}>
                 <div class="text form">
                     {text("type", "Type of task", "email.send", !!limit)}
                     {text("key", "Rate key (empty: each key by itself)", "", !!limit)}
@@ -64,13 +59,7 @@ function Form({ limit, done }: { limit?: Limit; done: () => void }) {
                         {tick("start_empty", "a new key has saved nothing")}
                     </div>
                 </div>
-                <footer>
-                    <Button onClick={close}>Back</Button>
-                    <button type="submit" class="button main" data-testid="confirm">
-                        Save
-                    </button>
-                </footer>
-            </form>
+            </DialogForm>
         </Dialog>
     );
 }
@@ -193,16 +182,11 @@ function NewPlace({ done }: { done: () => void }) {
     );
     return (
         <Dialog title="New concurrency limit" wide>
-            <form
-                onSubmit={(event) => {
-                    event.preventDefault();
-                    void save();
-                }}
-            >
+            <DialogForm save={save}>
                 <div class="text form">
                     <label class="field">
                         <span>Of</span>
-                        <select name="place-scope" value={form.scope} onChange={(event) => setForm({ ...form, scope: event.currentTarget.value })}>
+                        <select name="place-scope" value={form.scope} autofocus onChange={(event) => setForm({ ...form, scope: event.currentTarget.value })}>
                             {SCOPES.map(([value, shown]) => <option key={value} value={value}>{shown}</option>)}
                         </select>
                     </label>
@@ -210,13 +194,7 @@ function NewPlace({ done }: { done: () => void }) {
                     {form.scope === "key" && text("key", "Rate key (empty: each key by itself)", "", false)}
                     {text("most", "Tasks at a time, on all nodes", "4")}
                 </div>
-                <footer>
-                    <Button onClick={close}>Back</Button>
-                    <button type="submit" class="button main" data-testid="confirm">
-                        Save
-                    </button>
-                </footer>
-            </form>
+            </DialogForm>
         </Dialog>
     );
 }

@@ -6,7 +6,7 @@ import { number, plural } from "../format";
 import { useLive } from "../live";
 import { link } from "../router";
 import { Bar, Button, Count, Empty, Name, PageHead, Show, Time, useTitle } from "../ui/basic";
-import { attempt, close, confirm, Dialog, show } from "../ui/dialog";
+import { attempt, close, confirm, Dialog, DialogForm, show } from "../ui/dialog";
 import { State } from "../ui/icons";
 import { Table } from "../ui/table";
 
@@ -52,25 +52,14 @@ export function Most(props: { name: string; scope: string; at: string | null; no
     };
     return (
         <Dialog title={`How many of “${props.name}” at a time`}>
-            <form
-                onSubmit={(event) => {
-                    event.preventDefault();
-                    void save();
-                }}
-            >
+            <DialogForm save={save}>
                 <div class="text">
                     <label class="field">
                         <span>Tasks at a time, on all nodes (empty: no limit)</span>
                         <input name="most" type="number" min={0} value={most} autofocus onInput={(event) => setMost(event.currentTarget.value)} />
                     </label>
                 </div>
-                <footer>
-                    <Button onClick={close}>Back</Button>
-                    <button type="submit" class="button main" data-testid="confirm">
-                        Save
-                    </button>
-                </footer>
-            </form>
+            </DialogForm>
         </Dialog>
     );
 }

@@ -7,7 +7,7 @@ import { member, readJson, writeJson, type Json } from "../json";
 import { useLive } from "../live";
 import { go, link, place, setQuery } from "../router";
 import { Button, Card, Count, Empty, Field, Id, Name, PageHead, Show, Time, Turn, useTitle } from "../ui/basic";
-import { attempt, close, confirm, Dialog, show } from "../ui/dialog";
+import { attempt, close, confirm, Dialog, DialogForm, show } from "../ui/dialog";
 import { Heat } from "../ui/heat";
 import { State } from "../ui/icons";
 import { JsonView } from "../ui/json";
@@ -118,12 +118,7 @@ function Form({ schedule, payload, done }: { schedule?: Schedule; payload: strin
     };
     return (
         <Dialog title={schedule ? `Edit “${schedule.name}”` : "New schedule"} wide>
-            <form
-                onSubmit={(event) => {
-                    event.preventDefault();
-                    void save();
-                }}
-            >
+            <DialogForm save={save}>
                 <div class="text form">
                     {text("name", "Name", "nightly-report", !!schedule)}
                     {text("type", "Type of its tasks", "report.build")}
@@ -143,11 +138,7 @@ function Form({ schedule, payload, done }: { schedule?: Schedule; payload: strin
                     </label>
                     <Preview draft={draft} />
                 </div>
-                <footer>
-                    <Button onClick={close}>Back</Button>
-                    <button type="submit" class="button main" data-testid="confirm">Save</button>
-                </footer>
-            </form>
+            </DialogForm>
         </Dialog>
     );
 }

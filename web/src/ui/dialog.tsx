@@ -101,6 +101,26 @@ export function Dialog(props: { title: string; children: ComponentChildren; wide
     );
 }
 
+// What a dialog asks for, and the buttons below it.
+export function DialogForm(props: { save: () => Promise<void>; children: ComponentChildren; verb?: string; danger?: boolean; disabled?: boolean; ready?: boolean }) {
+    return (
+        <form
+            onSubmit={(event) => {
+                event.preventDefault();
+                void props.save();
+            }}
+        >
+            {props.children}
+            <footer>
+                <Button onClick={close}>Back</Button>
+                <button type="submit" class={"button " + (props.danger ? "danger" : "main")} disabled={props.disabled} autofocus={props.ready} data-testid="confirm">
+                    {props.verb ?? "Save"}
+                </button>
+            </footer>
+        </form>
+    );
+}
+
 interface Question {
     title: string;
     body: ComponentChildren;
@@ -121,12 +141,7 @@ function Confirm(props: Question) {
     };
     return (
         <Dialog title={props.title}>
-            <form
-                onSubmit={(event) => {
-                    event.preventDefault();
-                    void run();
-                }}
-            >
+            <DialogForm save={run} verb={props.verb} danger={props.danger} disabled={busy} ready>
                 <div class="text">{props.body}</div>
                 {props.note && (
                     <label class="field">
@@ -134,13 +149,7 @@ function Confirm(props: Question) {
                         <input name="note" value={note} onInput={(event) => setNote(event.currentTarget.value)} autocomplete="off" />
                     </label>
                 )}
-                <footer>
-                    <Button onClick={close}>Back</Button>
-                    <button type="submit" class={"button " + (props.danger ? "danger" : "main")} disabled={busy} autofocus data-testid="confirm">
-                        {props.verb}
-                    </button>
-                </footer>
-            </form>
+            </DialogForm>
         </Dialog>
     );
 }
