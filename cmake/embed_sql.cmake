@@ -5,6 +5,8 @@
 # folder/*.sql               each block that begins with `-- name: foo` becomes    static const char sql_foo[] = "...";
 # folder/migrations/NNNN_what.sql, numbered from 0001 without a gap, become        <prefix>_migrations[] = {{1, "what", "..."}, ...}
 #                                                                                  and <prefix>_migrations_count
+# folder/functions/*.sql, if there is such a folder, become one text               <prefix>_functions[] = "..."
+#                                                                                  (and a migration may do nothing but bring them)
 # Comments and empty lines are left out; everything else is kept as it is written, string literals and quoted names untouched.
 #
 # CMake splits lists at semicolons, and brackets and backslashes have their say in that. So these are exchanged for control
@@ -157,6 +159,8 @@ emit("\ntypedef struct ${PREFIX}_migration {\n    int version;\n    const char *
 emit("\n__attribute__((unused)) static const ${PREFIX}_migration ${PREFIX}_migrations[] = {\n")
 file(GLOB files LIST_DIRECTORIES false "${DIR}/migrations/*.sql")
 list(SORT files)
+file(GLOB functions LIST_DIRECTORIES false "${DIR}/functions/*.sql")
+list(SORT functions)
 set(count 0)
 foreach(file IN LISTS files)
     math(EXPR count "${count} + 1")
@@ -166,12 +170,23 @@ foreach(file IN LISTS files)
     endif()
     set(what "${CMAKE_MATCH_2}")
     read_sql("${file}" OFF body)
-    if(body STREQUAL "")
+    if(body STREQUAL "" AND functions)
+        set(body " \"\"")
+    elseif(body STREQUAL "")
         message(FATAL_ERROR "${file}: the migration is empty")
     endif()
     emit("    {${count}, \"${what}\",${body}},\n")
 endforeach()
 emit("    {0, 0, 0}};\n\n__attribute__((unused)) static const int ${PREFIX}_migrations_count = ${count};\n")
+
+if(functions)
+    emit("\n__attribute__((unused)) static const char ${PREFIX}_functions[] =")
+    foreach(file IN LISTS functions)
+        read_sql("${file}" OFF body)
+        emit("${body}")
+    endforeach()
+    emit(";\n")
+endif()
 
 get_property(header GLOBAL PROPERTY HEADER)
 file(WRITE "${OUT}" "${header}")

@@ -40,7 +40,7 @@ static void a_name_may_hold_several_statements(void **state)
 static void migrations_come_in_order(void **state)
 {
     (void)state;
-    assert_int_equal(fixture_migrations_count, 2);
+    assert_int_equal(fixture_migrations_count, 3);
     assert_int_equal(fixture_migrations[0].version, 1);
     assert_string_equal(fixture_migrations[0].name, "first");
     assert_string_equal(fixture_migrations[0].text, "CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT DEFAULT ';') STRICT;\n"
@@ -48,6 +48,14 @@ static void migrations_come_in_order(void **state)
     assert_int_equal(fixture_migrations[1].version, 2);
     assert_string_equal(fixture_migrations[1].name, "second_step");
     assert_string_equal(fixture_migrations[1].text, "ALTER TABLE t ADD COLUMN c TEXT DEFAULT '[]';\n");
+    assert_string_equal(fixture_migrations[2].text, "");
+}
+
+static void functions_are_one_text(void **state)
+{
+    (void)state;
+    assert_string_equal(fixture_functions, "CREATE OR REPLACE FUNCTION one() RETURNS int AS $$ SELECT 1 $$;\n"
+                                           "CREATE OR REPLACE FUNCTION two() RETURNS int AS $$ SELECT 2 $$;\n");
 }
 
 int main(void)
@@ -58,6 +66,7 @@ int main(void)
         cmocka_unit_test(strings_may_span_lines),
         cmocka_unit_test(a_name_may_hold_several_statements),
         cmocka_unit_test(migrations_come_in_order),
+        cmocka_unit_test(functions_are_one_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* The answers of a batch: most operations end as asked, the server names the others. See migrations/0002_batches.sql for the lines. */
+/* The answers of a batch: most operations end as asked, the server names the others. See functions/apply.sql for the lines. */
 #include "store/postgres/inner.h"
 
 void pg_flat_forget(const flat *f)

@@ -1,4 +1,4 @@
-/* claim: one call that leases what is due and brings the bodies along. See migrations/0005_leases.sql.
+/* claim: one call that leases what is due and brings the bodies along. See functions/claims.sql.
  *
  * The leases are granted once the server has committed, before the answer is read here. If there is no memory for the bodies then, the
  * leases are given back at once.

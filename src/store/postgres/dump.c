@@ -1,4 +1,4 @@
-/* dump: whole tasks, page by page of their ids, and the rest that a store holds. See migrations/0009_gate.sql.
+/* dump: whole tasks, page by page of their ids, and the rest that a store holds. See functions/move.sql.
  *
  * The tasks of a page come with one statement, which sees one moment. What hangs on them is read after that; attempts that a task got
  * meanwhile are left out.

@@ -1,4 +1,4 @@
-/* Families of tasks: as the server gets them, and the questions about them. What happens is in migrations/0014_families.sql. */
+/* Families of tasks: as the server gets them, and the questions about them. What happens is in functions/families.sql. */
 #include "store/postgres/read.h"
 
 /* ---- operations ---------------------------------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* The feed: what nodes tell of what they do, while somebody listens. See pawl_feed in pawl/store.h and migrations/0013_feed.sql. */
+/* The feed: what nodes tell of what they do, while somebody listens. See pawl_feed in pawl/store.h and functions/feed.sql. */
 #include "base/error.h"
 #include "store/postgres/read.h"
 

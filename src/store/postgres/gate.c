@@ -1,4 +1,4 @@
-/* The gate: one row that says whether tasks may come and go, see pawl/store.h and migrations/0009_gate.sql.
+/* The gate: one row that says whether tasks may come and go, see pawl/store.h and functions/gate.sql.
  *
  * A transaction that saw the gate open may commit after it was shut. It has its number by then, so the handle that first sees the gate
  * shut remembers the next number to be given out, and counts the transactions with lower ones that are still under way and have looked at

@@ -89,7 +89,7 @@ static void put_call(pg_store *s, params *p, const flat *f)
     pg_flat_progress(p, f);
     pg_flat_people(p, f, &s->names);
     for (int i = 0; i < SLOT_COLUMNS + LIMIT_COLUMNS + BOUND_COLUMNS + SCHEDULE_COLUMNS; i++)
-        pg_param_null(p); /* it locks no budgets, spots and schedules: see 0010_limits.sql, 0012_places.sql, 0013_schedules.sql */
+        pg_param_null(p); /* it locks no budgets, spots and schedules: see functions/limits.sql, places.sql, schedules.sql */
     pg_flat_families(p, f);
     for (int i = 0; i < BATCH_COLUMNS; i++) pg_param_null(p);
 }

@@ -256,7 +256,7 @@ bool pg_watch_polled(pg_store *s);               /* a safety poll since the last
 /* migrate.c */
 pawl_status pg_migrate_open(pg_store *s, const pawl_store_options *o, pawl_error *err);
 
-/* load_more.c: what comes from another store, as the functions of 0014_families.sql take it */
+/* load_more.c: what comes from another store, as functions/move.sql takes it */
 void pg_put_families(params *p, const pawl_dump *d);
 void pg_put_batches(params *p, const pawl_dump *d);
 void pg_put_kept(params *p, const pawl_dump *d);

@@ -1,4 +1,4 @@
-/* Rate limits as people see them. Slots are taken by the server: see migrations/0010_limits.sql. */
+/* Rate limits as people see them. Slots are taken by the server: see functions/limits.sql. */
 #include "store/budget.h"
 #include "store/postgres/read.h"
 #include <string.h>

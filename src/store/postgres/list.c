@@ -3,7 +3,7 @@
  * The ids of one table (all bodies, or the table that holds tasks of the wanted state, or those of one key) are looked at stretch by stretch,
  * so that it is always known how far the list came: one that is cut goes on from there. The cursor is the text of that id.
  *
- * A list by names may also leap: all tasks of a stretch of time that have them, by an index of stretches (0027_names.sql). Which is faster depends on
+ * A list by names may also leap: all tasks of a stretch of time that have them, by an index of stretches (migrations/0027_names.sql). Which is faster depends on
  * how rare they are, in the table looked at and among all tasks, and nobody knows; so both are tried, and whichever got further in its time goes on.
  */
 #include "base/error.h"

@@ -1,4 +1,4 @@
-/* load: a page of another store as arrays, one call, one commit. See migrations/0009_gate.sql.
+/* load: a page of another store as arrays, one call, one commit. See functions/move.sql.
  *
  * What people chose (names, keys, headers) must be text that the server takes, or the page is refused; what a run left behind is cleaned.
  */

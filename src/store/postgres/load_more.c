@@ -1,4 +1,4 @@
-/* What comes from another store beside tasks and numbers: families and schedules, as arrays. See migrations/0014_families.sql. */
+/* What comes from another store beside tasks and numbers: families and schedules, as arrays. See functions/move.sql. */
 #include "store/postgres/inner.h"
 
 static void clean(params *p, const char *text) { pg_array_clean(p, text, text ? strlen(text) : 0); }

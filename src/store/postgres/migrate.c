@@ -6,7 +6,8 @@
  * and at their next call if they are running already. That kind is not applied at open, but by `pawl migrate up` (migrate_all): it
  * takes a person to see that the older programs are gone.
  *
- * All that is pending is applied in one transaction, under a lock.
+ * All that is pending is applied in one transaction, under a lock. The functions (functions/) come after that, all of them as they are now:
+ * so a migration calls none, and one that changes nothing but functions says what, and holds no statement.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -141,8 +142,11 @@ static void add_preamble(buf *b, const char *schema, bool create)
     buf_str(b, ", pg_catalog, pg_temp;\n");
 }
 
-static void add_record(buf *b)
+/* The functions, in any order, and which schema this is. */
+static void add_end(buf *b)
 {
+    buf_str(b, "SET LOCAL check_function_bodies = off;\n");
+    buf_str(b, postgres_functions);
     buf_fmt(b,
             "INSERT INTO pawl_meta (key, value) VALUES ('schema', '%d'), ('min_reader', '%d'), ('written_by', '%s'), ('shape', "
             "pawl_shape())\nON CONFLICT (key) DO UPDATE SET value = excluded.value;\n"
@@ -179,7 +183,7 @@ static pawl_status migrate(conn *c, const found *before, buf *b, pawl_error *err
         buf_str(b, postgres_migrations[i].text);
         buf_char(b, '\n');
     }
-    add_record(b);
+    add_end(b);
     buf_str(b, "COMMIT");
     return run(c, b) ? PAWL_OK : pg_conn_fail(c, "migrate", err);
 }
@@ -230,7 +234,7 @@ static const char *printable(const conn *c, int number, bool last, const pawl_al
     buf_str(&b, "BEGIN;\n");
     add_preamble(&b, c->link->url.schema, number == 1);
     buf_str(&b, postgres_migrations[number - 1].text);
-    if (last) add_record(&b);
+    if (last) add_end(&b);
     buf_str(&b, "COMMIT;\n");
     const char *text = b.failed ? NULL : pawl_arena_str(arena, buf_text(&b));
     buf_done(&b);

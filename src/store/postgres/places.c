@@ -1,4 +1,4 @@
-/* Concurrency limits as people see them. Places are taken by the server: see migrations/0012_places.sql. */
+/* Concurrency limits as people see them. Places are taken by the server: see functions/places.sql. */
 #include "store/budget.h"
 #include "store/postgres/read.h"
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Schedules: SCHEDULE and STEP as the server gets them, and the questions about them. What happens is in migrations/0013_schedules.sql. */
+/* Schedules: SCHEDULE and STEP as the server gets them, and the questions about them. What happens is in functions/schedules.sql. */
 #include "store/postgres/read.h"
 
 /* ---- operations ---------------------------------------------------------------------------------------------------------- */

@@ -1,0 +1,1 @@
+-- Functions only: two.
