@@ -3,6 +3,7 @@
 
 -- Others that are due in the same lane of the ready index and that would fare no better, because their budgets have nothing left for a while,
 -- get their slots without being leased first, and are in nobody's way any more. Only where they are many: p_most at once at the most.
+-- Nobody calls it any more but calls of pawl_reserve that were under way when schema 26 came: see pawl_lay_out.
 CREATE OR REPLACE FUNCTION pawl_move_along(p_now int8, p_queue int4, p_lane int8, p_budgets int8[], p_most int4) RETURNS int4 LANGUAGE plpgsql AS $$
 DECLARE
     v_ids int8[];
