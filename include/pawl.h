@@ -495,6 +495,7 @@ PAWL_API int pawl_run_max_attempts(const pawl_run *run);
 PAWL_API int64_t pawl_run_fence(const pawl_run *run);       /* grows with every lease of the task */
 PAWL_API int64_t pawl_run_deadline_us(const pawl_run *run); /* 0: no timeout */
 PAWL_API int64_t pawl_run_slot_us(const pawl_run *run);     /* in on_failed, if it was refused (rate_limited): the next slot */
+PAWL_API pawl_rate pawl_run_rate(const pawl_run *run);      /* and the limit that refused it; permits 0: not known */
 PAWL_API pawl *pawl_run_engine(const pawl_run *run);
 
 typedef enum pawl_stop_reason {

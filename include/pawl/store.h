@@ -270,6 +270,7 @@ typedef struct pawl_op {
             bool again;      /* it had a slot before: neither horizon nor `discard` is asked */
             int along;       /* answer: others that were moved to slots of theirs with it, 0 unless MOVED; */
             int along_own;   /* and how many of them have its key. Both also if the answer comes from a receipt */
+            pawl_rate rate;  /* answer to BEYOND: the limit that says so; stays as it is if that is not known (a receipt) */
         } reserve;
         struct {
             const char *type;

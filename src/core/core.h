@@ -214,11 +214,17 @@ typedef struct core_task {
     int64_t slot_us;                     /* the rate slot, by the store's time */
     int64_t slot_mono_us, until_mono_us; /* it may start from, and until; until 0: it has none */
     int64_t epoch;
-    char *refusal;       /* why it is refused: it ends without having run */
+    struct core_refusal *refusal; /* it is refused: it ends without having run */
     bool progress_dirty; /* reported, and the store does not have it yet */
     int progress;
     const char *progress_text;
 } core_task;
+
+/* Why a rate limit refuses a task, for its error and its on_failed. */
+typedef struct core_refusal {
+    pawl_rate rate; /* that limit; permits 0: it is not known */
+    char text[400];
+} core_refusal;
 
 /* How a run ended, as the driver tells it. Everything it points to stays valid until CORE_SETTLED. */
 typedef struct core_outcome {

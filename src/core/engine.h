@@ -369,8 +369,8 @@ void run_unready(core *c, core_task *t);                                    /* o
 void run_ready_again(core *c, core_task *t);                                /* in no list: READY, before others of its priority */
 void run_release(core *c, core_task *t, int64_t delay_us, int64_t slot_us); /* gives back what never started */
 void run_cancel_unstarted(core *c, core_task *t);
-void run_refuse(core *c, core_task *t, const char *fmt, ...)
-    PAWL_PRINTF(3, 4);                /* ends as failed, rate_limited; one of a schedule as cancelled */
+void run_refuse(core *c, core_task *t, const pawl_rate *rate, const char *fmt, ...)
+    PAWL_PRINTF(4, 5);                /* ends as failed, rate_limited; one of a schedule as cancelled */
 void run_gone(core *c, core_task *t); /* the lease has ended: nothing is left to say */
 
 /* throttle.c */

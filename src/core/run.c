@@ -201,15 +201,17 @@ static void end_unstarted(core *c, core_task *t, pawl_state to, const char *reas
 
 void run_cancel_unstarted(core *c, core_task *t) { end_unstarted(c, t, PAWL_CANCELLED, NULL, NULL); }
 
-void run_refuse(core *c, core_task *t, const char *fmt, ...)
+void run_refuse(core *c, core_task *t, const pawl_rate *rate, const char *fmt, ...)
 {
-    char text[400];
+    const char *error = "its rate key has no slot in time";
     va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    t->refusal = alloc_str(c->allocator, text);
-    const char *error = t->refusal ? t->refusal : "its rate key has no slot in time";
+    if ((t->refusal = alloc_new(c->allocator, sizeof *t->refusal))) {
+        t->refusal->rate = *rate;
+        va_start(args, fmt);
+        vsnprintf(t->refusal->text, sizeof t->refusal->text, fmt, args);
+        va_end(args);
+        error = t->refusal->text;
+    }
     if (schedule_of(t->body)) end_unstarted(c, t, PAWL_CANCELLED, NULL, error); /* skipped: nobody need see to it */
     else end_unstarted(c, t, PAWL_FAILED, "rate_limited", error);
 }

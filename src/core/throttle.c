@@ -342,18 +342,21 @@ static void set_slot(core *c, core_task *t, const throttle_told *told)
         t->until_mono_us = told->sent_us + (told->until_us - told->store_now_us) + grace(c, told);
 }
 
-static void refuse(core *c, core_task *t)
+/* `rate`: the limit that has no slot for it; permits 0: not known. */
+static void refuse(core *c, core_task *t, const pawl_rate *rate)
 {
-    char name[64], ahead[DURATION_TEXT], at[RFC3339_TEXT];
+    char name[64], ahead[DURATION_TEXT], at[RFC3339_TEXT], period[DURATION_TEXT], limit[64] = "";
     int64_t ahead_us = t->slot_mono_us - c->now.mono_us;
     say_key(name, t->rate_key);
     if (t->throttle == THROTTLE_SHARED) ahead_us -= ahead_us / 1025; /* see set_slot */
     duration_format(ahead_us > 0 ? ahead_us : 0, ahead, sizeof ahead);
     rfc3339_format(t->slot_us, at);
+    duration_format(rate->period_us, period, sizeof period);
+    if (rate->permits > 0) snprintf(limit, sizeof limit, ", its limit is %d per %s", rate->permits, period);
     c->rejected++;
     recur_refused(c, t);
-    run_refuse(c, t, "rate key '%s' of type '%s' has no slot in time: the next one is %s away (%.19sZ)", name, t->body->type,
-               ahead, at);
+    run_refuse(c, t, rate, "rate key '%s' of type '%s' has no slot in time: the next one is %s away (%.19sZ)%s", name,
+               t->body->type, ahead, at, limit);
 }
 
 /* A task of a schedule never starts beyond its end. It is in no list. */
@@ -366,8 +369,8 @@ static bool beyond_its_end(core *c, core_task *t)
     c->rejected++;
     recur_refused(c, t);
     throttle_forget(c, t);
-    run_refuse(c, t, "rate key '%s' of type '%s' has no slot before its schedule ends: the next one is at %.19sZ", name,
-               t->body->type, at);
+    run_refuse(c, t, &(pawl_rate){0}, "rate key '%s' of type '%s' has no slot before its schedule ends: the next one is at %.19sZ",
+               name, t->body->type, at);
     return true;
 }
 
@@ -417,7 +420,7 @@ void throttle_reserved(core *c, core_task *t, int64_t sent_us, int64_t store_now
     case PAWL_OP_MOVED: moved(c, t, store_now_us); return;
     case PAWL_OP_BEYOND:
         if (t->dropped) run_cancel_unstarted(c, t);
-        else refuse(c, t);
+        else refuse(c, t, &t->op.u.reserve.rate);
         return;
     case PAWL_OP_CANCELLING: run_cancel_unstarted(c, t); return;
     case PAWL_OP_DONE: break;
@@ -479,7 +482,7 @@ static bool ask(core *c, core_task *t, bool hold)
     case LIMIT_GO: return true;
     case LIMIT_OPEN: opened(c, t, own ? "its limiter failed" : "too many keys are tracked"); return true;
     case LIMIT_REJECTED:
-    case LIMIT_DISCARDED: refuse(c, t); return false;
+    case LIMIT_DISCARDED: refuse(c, t, own ? &(pawl_rate){0} : &c->handlers[t->handler].limit.rate); return false;
     case LIMIT_FULL:
         deferred(c, t);
         release_slot(c, t);

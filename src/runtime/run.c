@@ -56,6 +56,11 @@ pawl_bytes pawl_run_rate_key(const pawl_run *run)
 
 int64_t pawl_run_slot_us(const pawl_run *run) { return run && run->task && run->task->refusal ? run->task->slot_us : 0; }
 
+pawl_rate pawl_run_rate(const pawl_run *run)
+{
+    return run && run->task && run->task->refusal ? run->task->refusal->rate : (pawl_rate){0};
+}
+
 /* ---- stopping ------------------------------------------------------------------------------------------------------------ */
 
 pawl_stop_reason pawl_run_stopping(const pawl_run *run)

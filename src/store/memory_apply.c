@@ -295,7 +295,10 @@ static void reserve(change *c, pawl_op *op, mem_prep *p)
     op->out_run_at_us = slot.slot_us;
     op->out_until_us = slot.until_us;
     op->out_epoch = slot.epoch;
-    if (answer == BUDGET_BEYOND) op->result = PAWL_OP_BEYOND;
+    if (answer == BUDGET_BEYOND) {
+        op->result = PAWL_OP_BEYOND;
+        op->u.reserve.rate = l->rate;
+    }
     if (answer != BUDGET_LATER || slot.slot_us - c->now_us <= op->u.reserve.near_us) return;
     op->result = PAWL_OP_MOVED;
     mem_unplace(c->m, t);

@@ -36,7 +36,11 @@ static bool note_failed(pawl_run *run, void *ctx, const char *error)
 {
     pawl_bytes key = pawl_run_rate_key(run);
     assert_true(key.len == 1 && key.data[0] == 'a' && pawl_run_slot_us(run) >= pawl_now(pawl_run_engine(run)));
-    note(ctx, "failed:%s:%d", pawl_run_key(run) ? pawl_run_key(run) : "-", strstr(error, "rate key") != NULL);
+    pawl_rate rate = pawl_run_rate(run);
+    char limit[64];
+    snprintf(limit, sizeof limit, ", its limit is %d per ", rate.permits);
+    assert_true(strstr(error, "rate key") && (rate.permits == 0 || strstr(error, limit)));
+    note(ctx, "failed:%d/%lld", rate.permits, (long long)(rate.period_us / S));
     return true;
 }
 
@@ -181,10 +185,24 @@ static void beyond_the_horizon(void **state)
     pawl_id id = send_keyed(w, "a", "1");
     run_due(w);
     check_refused(w, id);
-    assert_string_equal(w->journal, "1@0 failed:-:1");
+    assert_string_equal(w->journal, "1@0 failed:1/2400");
     reset(w);
     advance(w, PAWL_HOUR);
     assert_string_equal(w->journal, "1@2400");
+}
+
+/* A program that has another limit, or none, is told of the one in the store. */
+static void refused_by_the_limit_of_the_key(void **state)
+{
+    world *w = *state;
+    pawl_handler h = limited(w, (pawl_rate){.permits = 9, .period_us = S});
+    open_inline(w, &h, 1);
+    ok(pawl_set_limit(w->p, "t", pawl_str("a"), &(pawl_rate){.permits = 1, .period_us = 7 * S, .discard = true}, NULL, &w->err));
+    send_keyed(w, "a", "1");
+    pawl_id id = send_keyed(w, "a", "1");
+    run_due(w);
+    check_refused(w, id);
+    assert_string_equal(w->journal, "1@0 failed:1/7");
 }
 
 static void discarded(void **state)
@@ -199,7 +217,7 @@ static void discarded(void **state)
     advance(w, S);
     send_keyed(w, "a", "2");
     run_due(w);
-    assert_string_equal(w->journal, "1@0 failed:-:1 2@1");
+    assert_string_equal(w->journal, "1@0 failed:1/1 2@1");
 }
 
 /* ---- while they wait ----------------------------------------------------------------------------------------------------- */
@@ -597,7 +615,7 @@ static void local_limits(void **state)
     send_keyed(w, "b", "2");
     send_keyed(w, "a", "1");
     run_due(w);
-    assert_string_equal(w->journal, "1@0 1@0 2@0 failed:-:1");
+    assert_string_equal(w->journal, "1@0 1@0 2@0 failed:2/20");
     check_why(w, far, "throttled", "rate key \"a\" has no budget left: it may start in 30s");
     reset(w);
     advance(w, PAWL_MINUTE);
@@ -648,7 +666,7 @@ static void a_limiter_of_ones_own(void **state)
     f.verdict = PAWL_LIMIT_FAILED;
     send_keyed(w, "a", "3");
     run_due(w);
-    assert_string_equal(w->journal, "1@5 failed:-:1 3@10");
+    assert_string_equal(w->journal, "1@5 failed:0/0 3@10");
     assert_non_null(strstr(w->log, "its limiter failed"));
     pawl_limits *l;
     ok(pawl_get_limits(w->p, NULL, &l, &w->err));
@@ -729,6 +747,7 @@ int main(int argc, char **argv)
         TEST(retries_can_be_free),
         TEST(waiting_is_neither_timed_nor_tried),
         TEST(beyond_the_horizon),
+        TEST(refused_by_the_limit_of_the_key),
         TEST(discarded),
         TEST(cancelled_while_it_waits),
         TEST(waiting_for_a_slot_or_a_time),

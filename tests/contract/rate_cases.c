@@ -68,6 +68,12 @@ static pawl_op *reserve(world *w, int64_t n, const pawl_claimed *got, int64_t ne
     return op;
 }
 
+static void assert_same_rate(pawl_rate a, pawl_rate b)
+{
+    assert_true(a.permits == b.permits && a.period_us == b.period_us && a.burst == b.burst && a.horizon_us == b.horizon_us);
+    assert_true(a.start_empty == b.start_empty && a.retries_free == b.retries_free && a.discard == b.discard);
+}
+
 /* ---- inserts ----------------------------------------------------------------------------------------------------- */
 
 static void without_a_limit_nothing_changes(world *w)
@@ -175,6 +181,7 @@ static void beyond_the_horizon_it_is_stored_without_a_slot(world *w)
     assert_true(got.limited && got.until_us == 0);
     pawl_op *op = reserve(w, n, &got, 10 * S, PAWL_OP_BEYOND);
     assert_int_equal(op->out_run_at_us, now_us + 3 * S);
+    assert_same_rate(op->u.reserve.rate, policy);
     assert_state(w, far, PAWL_LEASED);
     op = op_reserve(w, far, got.fence, 10 * S);
     op->u.reserve.again = true; /* it had one before */
@@ -191,7 +198,19 @@ static void discarded_instead_of_waiting(world *w)
     due(w, "k");
     pawl_id second = due(w, "k");
     pawl_claimed got = lease(w, w->a, n, second);
-    reserve(w, n, &got, 10 * S, PAWL_OP_BEYOND);
+    assert_same_rate(reserve(w, n, &got, 10 * S, PAWL_OP_BEYOND)->u.reserve.rate, policy);
+}
+
+/* A key's own limit counts more, and it is told as it was put: what was left to defaults is so. */
+static void the_limit_that_refuses_is_told(world *w)
+{
+    int64_t n = join(w, w->a);
+    pawl_rate own = {.permits = 2, .period_us = 3 * S, .start_empty = true, .retries_free = true, .discard = true};
+    limit(w, "t", per_second(5));
+    assert_int_equal(apply(w, w->a, 0, op_limit(w, "t", "k", own)), PAWL_OP_DONE);
+    due(w, "k");
+    pawl_claimed got = lease_unslotted(w, n, (spec){.rate_key = "k"});
+    assert_same_rate(reserve(w, n, &got, 10 * S, PAWL_OP_BEYOND)->u.reserve.rate, own);
 }
 
 /* ---- holders ----------------------------------------------------------------------------------------------------- */
@@ -762,6 +781,7 @@ CASES(rate_cases){
     {"rate: one for later takes nothing", one_for_later_takes_nothing},
     {"rate: not seen before its slot", not_seen_before_its_slot},
     {"rate: beyond the horizon it is stored without a slot", beyond_the_horizon_it_is_stored_without_a_slot},
+    {"rate: the limit that refuses is told", the_limit_that_refuses_is_told},
     {"rate: discarded instead of waiting", discarded_instead_of_waiting},
     {"rate: a near slot keeps the lease", a_near_slot_keeps_the_lease},
     {"rate: a far slot ends it", a_far_slot_ends_it},

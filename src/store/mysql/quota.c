@@ -152,7 +152,7 @@ static void learn(work *w, const answer *a, int row)
     q->key = (pawl_bytes){copy, key.len};
     my_budget_read(a, row, 2, &q->row);
     q->limited = my_limit_make(&own, &of_type, &q->limit);
-    q->retries_free = my_limit_in_force(&own) ? own.rate.retries_free : of_type.rate.retries_free;
+    q->rate = my_limit_in_force(&own) ? own.rate : of_type.rate;
     map_put(&w->quotas, &q->node, hash_of(type_id, q->key));
 }
 
@@ -271,7 +271,7 @@ static bool backlogs_lay_out(work *w)
         my_put_int(c, b->from_us);
         my_put_int(c, w->now_us);
         my_put_bytes(c, b->q->key);
-        my_put_int(c, b->q->retries_free);
+        my_put_int(c, b->q->rate.retries_free);
         my_add(c, SQL_backlog);
     }
     if (!my_send(c, CALL_READS)) return false;
@@ -312,12 +312,15 @@ static void apply_reserve(work *w, pawl_op *op)
     quota *q = my_quota_of(w, row->type_id, row->head && row->head->key.len ? row->head->key : op->u.reserve.key);
     budget_ask ask = {.id = row->id, .again = op->u.reserve.again};
     budget_slot slot = {.slot_us = w->now_us, .until_us = INT64_MAX};
-    bool free = !q || (q->retries_free && row->failures > 0);
+    bool free = !q || (q->rate.retries_free && row->failures > 0);
     budget_answer answer = free ? BUDGET_NOW : my_quota_take(w, q, &ask, &slot);
     op->out_run_at_us = slot.slot_us;
     op->out_until_us = slot.until_us;
     op->out_epoch = slot.epoch;
-    if (answer == BUDGET_BEYOND) op->result = PAWL_OP_BEYOND;
+    if (answer == BUDGET_BEYOND) {
+        op->result = PAWL_OP_BEYOND;
+        op->u.reserve.rate = q->rate;
+    }
     if (answer == BUDGET_LATER && slot.slot_us - w->now_us > op->u.reserve.near_us) move_away(w, op, row, &slot, q);
 }
 

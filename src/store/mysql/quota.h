@@ -17,7 +17,8 @@ typedef struct quota { /* of one key, locked */
     pawl_bytes key;
     budget_row row;
     budget_limit limit;
-    bool limited, retries_free, dirty;
+    pawl_rate rate; /* as stored */
+    bool limited, dirty;
 } quota;
 
 typedef struct limit_plan { /* of a LIMIT */

@@ -1,4 +1,5 @@
 /* The answers of a batch: most operations end as asked, the server names the others. See functions/apply.sql for the lines. */
+#include "store/budget.h"
 #include "store/postgres/inner.h"
 
 void pg_flat_forget(const flat *f)
@@ -115,6 +116,19 @@ static void told_along(const flat *f, const char *at)
     op->u.reserve.along = op->u.reserve.along_own = (int)n[1];
 }
 
+/* The limit that refuses it. */
+static void told_rate(const flat *f, const char *at)
+{
+    int64_t n[6] = {0};
+    bool paused;
+    for (int i = 0; i < 6; i++)
+        if (!(at = pg_number_read(at, &n[i]))) return;
+    if (n[0] < 0 || n[0] >= f->count || f->ops[n[0]].op->kind != PAWL_OP_RESERVE) return;
+    pawl_rate *rate = &f->ops[n[0]].op->u.reserve.rate;
+    *rate = (pawl_rate){.permits = (int)n[1], .period_us = n[2], .burst = (int)n[3], .horizon_us = n[4]};
+    limit_flags_read(n[5], rate, &paused);
+}
+
 /* Lines that begin with another letter. Those of a receipt are not believed: what they say was true then. */
 static void told_more(const flat *f, const char *at, bool fresh)
 {
@@ -139,6 +153,7 @@ void pg_flat_answers(const flat *f, int64_t now_us, const char *results, bool fr
             if (at[0] == 'W') told_waiting(f, at + 1);
             else if (at[0] == 'T') told_settled(f, at + 1);
             else if (at[0] == 'A') told_along(f, at + 1);
+            else if (at[0] == 'P') told_rate(f, at + 1);
             else told_more(f, at, fresh);
             continue;
         }

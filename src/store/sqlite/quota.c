@@ -142,7 +142,7 @@ quota *quota_of(tx *t, int64_t type_id, pawl_bytes any_key)
     b->type_id = type_id;
     b->key = (pawl_bytes){memcpy(b + 1, key.data, key.len), key.len};
     b->limited = make(&l, &b->limit);
-    b->retries_free = l.rate.retries_free;
+    b->rate = l.rate;
     b->next = t->quotas;
     t->quotas = b;
     if (b->limited && !row_read(t->c, type_id, b->key, &b->id, &b->row)) b->id = budget_add(t, type_id, b->key);
@@ -222,7 +222,7 @@ static quota *spent_quota(tx *t, const task_row *row, bool *had)
     put_int(&q, row->id);
     quota *b = query_row(&q) ? quota_of(t, row->type_id, get_bytes(&q)) : NULL;
     query_end(&q);
-    return b && !(b->retries_free && row->failures > 0) && budget_spent(&b->row, &b->limit, t->now_us) ? b : NULL;
+    return b && !(b->rate.retries_free && row->failures > 0) && budget_spent(&b->row, &b->limit, t->now_us) ? b : NULL;
 }
 
 bool quota_spent(tx *t, const task_row *row)
@@ -294,13 +294,16 @@ void apply_reserve(tx *t, pawl_op *op)
     quota *b = quota_of(t, row.type_id, key.len ? key : op->u.reserve.key);
     budget_ask ask = {.id = row.id, .again = op->u.reserve.again};
     budget_slot slot = {.slot_us = t->now_us, .until_us = INT64_MAX};
-    bool free = !b || (b->retries_free && row.failures > 0);
+    bool free = !b || (b->rate.retries_free && row.failures > 0);
     budget_answer answer = free ? BUDGET_NOW : quota_take(t, b, &ask, &slot);
     pawl_body_free(t->c->allocator, body);
     op->out_run_at_us = slot.slot_us;
     op->out_until_us = slot.until_us;
     op->out_epoch = slot.epoch;
-    if (answer == BUDGET_BEYOND) op->result = PAWL_OP_BEYOND;
+    if (answer == BUDGET_BEYOND) {
+        op->result = PAWL_OP_BEYOND;
+        op->u.reserve.rate = b->rate;
+    }
     if (answer != BUDGET_LATER || slot.slot_us - t->now_us <= op->u.reserve.near_us) return;
     op->result = PAWL_OP_MOVED;
     op->out_state = PAWL_PENDING;

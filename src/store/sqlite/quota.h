@@ -12,7 +12,8 @@ typedef struct quota { /* of one key, as this transaction knows it */
     pawl_bytes key;
     budget_row row;
     budget_limit limit;
-    bool limited, retries_free, dirty;
+    pawl_rate rate; /* as stored */
+    bool limited, dirty;
 } quota;
 
 typedef struct slotted {

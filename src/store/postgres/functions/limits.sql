@@ -421,7 +421,8 @@ BEGIN
 END $$;
 
 -- RESERVE (kind 10). What has a slot farther away than p_near goes back at once, to wait for it; o_leases: leases of the node that so ended.
--- How many of a budget were taken along is told by the first operation of it, in a line "A op count".
+-- How many of a budget were taken along is told by the first operation of it, in a line "A op count"; the limit that refuses one, by a line
+-- "P op permits period burst horizon flags".
 CREATE OR REPLACE FUNCTION pawl_reserve(p_now int8, p_node int4, p_lane int8, p_budget int8[], p_op int4[], p_kind int2[], p_id int8[], p_fence int8[],
                              p_near int8[], p_again bool[], p_level int2[], OUT o_results text, OUT o_hints text, OUT o_leases int8)
 LANGUAGE plpgsql AS $$
@@ -458,6 +459,15 @@ BEGIN
              ELSE pawl_answer(u.op, 1, 0, 0, u.slot, 3) END || 'S ' || u.op || ' ' || u.until || ' ' || u.epoch || E'\n', '')
     INTO o_results
     FROM unnest(x.op, x.near, x.cancel, t.o_answer, t.o_slot, t.o_until, t.o_epoch) u (op, near, cancel, answer, slot, until, epoch);
+    IF 3 = ANY (t.o_answer) THEN
+        SELECT o_results || string_agg('P ' || u.op || ' ' || l.permits || ' ' || l.period_us || ' ' || l.burst || ' ' || l.horizon_us || ' '
+            || l.flags || E'\n', '')
+        INTO o_results
+        FROM unnest(x.op, x.budget, t.o_answer) u (op, budget, answer) JOIN pawl_budget c ON c.id = ANY (ARRAY[u.budget]),
+            LATERAL (SELECT * FROM pawl_limit y WHERE y.type_id = c.type_id AND y.key = ANY (ARRAY[c.key, ''::bytea])
+                         AND pawl_in_force(y.permits, y.flags) ORDER BY y.key DESC LIMIT 1) l
+        WHERE u.answer = 3;
+    END IF;
     FOR r IN
         WITH w AS (
             SELECT u.id, u.slot, u.budget, u.level, u.epoch FROM unnest(x.id, x.near, x.budget, x.level, t.o_answer, t.o_slot, t.o_epoch)

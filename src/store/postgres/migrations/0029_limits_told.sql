@@ -1,0 +1,1 @@
+-- Functions only: RESERVE tells the limit that refuses.
