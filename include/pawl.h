@@ -973,12 +973,13 @@ PAWL_API pawl_status pawl_get_limits(pawl *p, const pawl_limit_filter *filter, p
 PAWL_API void pawl_limits_free(pawl_limits *limits);
 
 /* Changes the limit of a type (key: none), or gives one key of it a limit of its own; permits 0 takes it away. In force for all nodes
- * with the next start; tasks that wait for slots of the old one ask anew. What is paused stays so. */
+ * with the next start; tasks that wait for slots of the old one ask anew. What is paused stays so. NOT_FOUND: there is none to be taken
+ * away. */
 PAWL_API pawl_status pawl_set_limit(pawl *p, const char *type, pawl_bytes key, const pawl_rate *rate, const char *by,
                                     pawl_error *err);
 
 /* Nothing of the key (key: none, of the type's keys without a limit of their own) starts until it is resumed. Its limit, if it has one,
- * stays. */
+ * stays. Resuming one that has neither a limit nor a pause: NOT_FOUND. */
 PAWL_API pawl_status pawl_pause_limit(pawl *p, const char *type, pawl_bytes key, const char *by, pawl_error *err);
 PAWL_API pawl_status pawl_resume_limit(pawl *p, const char *type, pawl_bytes key, const char *by, pawl_error *err);
 
@@ -1019,7 +1020,7 @@ PAWL_API void pawl_places_free(pawl_places *places);
 /* Lets `most` tasks of the scope run at a time; 0 takes the limit away. `key`: KEYS, the limit of that key alone; else none. `ordered`:
  * KEYS with most 1. In force for all nodes at once: what runs goes on and is counted, whoever fits in now starts.
  * TENANTS: `name` is a queue; with a tenant as key, `most` is its weight (0 = 1 again), without one 1 lets its tenants take turns
- * and 0 no longer. */
+ * and 0 no longer. NOT_FOUND: there is nothing to be taken away. */
 PAWL_API pawl_status pawl_set_concurrency(pawl *p, pawl_scope scope, const char *name, pawl_bytes key, int most, bool ordered,
                                           const char *by, pawl_error *err);
 

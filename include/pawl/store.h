@@ -164,11 +164,12 @@ typedef enum pawl_op_result {
     PAWL_OP_ASKED,    /* CANCEL: leased and started; its holder will be told */
     PAWL_OP_STALE, /* START, FINISH, RELEASE, PROGRESS, RESERVE: not leased under this fence any more. SCHEDULE, STEP: another version */
     PAWL_OP_CANCELLING, /* START, RESERVE: the lease is good, but a cancel was asked; not started */
-    PAWL_OP_NOT_FOUND,  /* INSERT, BATCH: out_id is the parent or batch that there is not */
-    PAWL_OP_CONFLICT,   /* the task's state does not allow it. INSERT: out_id is the batch that is closed */
-    PAWL_OP_COLLISION,  /* INSERT: the id is taken, and the caller did not say that it might be */
-    PAWL_OP_FULL,       /* INSERT: the queue's depth limit; nothing of the group was stored */
-    PAWL_OP_REFUSED,    /* the store cannot hold it (a row too large, bytes it cannot keep) */
+    PAWL_OP_NOT_FOUND, /* INSERT, BATCH: out_id is the parent or batch that there is not. LIMIT, BOUND: there is none to be dropped or
+                           resumed; nothing changed */
+    PAWL_OP_CONFLICT,  /* the task's state does not allow it. INSERT: out_id is the batch that is closed */
+    PAWL_OP_COLLISION, /* INSERT: the id is taken, and the caller did not say that it might be */
+    PAWL_OP_FULL,      /* INSERT: the queue's depth limit; nothing of the group was stored */
+    PAWL_OP_REFUSED,   /* the store cannot hold it (a row too large, bytes it cannot keep) */
     PAWL_OP_CLOSED, /* INSERT, CANCEL, RETRY, ACK, QUEUE, LIMIT, BOUND, SCHEDULE, STEP, BATCH: the gate is shut (pawl_gate); nothing
                        changed */
     PAWL_OP_MOVED, /* RESERVE: the slot is far; the task is pending with it, and the lease has ended. A task of a STEP: it waits */
@@ -283,6 +284,7 @@ typedef struct pawl_op {
                 initial; /* a node that starts tells its own, which pauses and resumes nothing: EXISTING if it is the one in force */
             int move;    /* and lets up to so many tasks with slots of the old limit ask anew at once; `more`: there are others */
             bool more;
+            bool only_move; /* nothing is put, whatever is said here: only the moving goes on. EXISTING */
         } limit;
         struct {
             pawl_scope scope;
@@ -293,6 +295,7 @@ typedef struct pawl_op {
             bool initial;     /* a node that starts tells its own: EXISTING if it is the one in force */
             int move;         /* offers up to so many blocked tasks what is free now; `more`: there are others */
             bool more;
+            bool only_move; /* as that of LIMIT. TENANTS: if they take turns, a page more of the tasks that were there before */
         } bound;
         struct pawl_schedule_put *schedule;
         struct pawl_step *step;

@@ -215,7 +215,7 @@ typedef struct core_task {
     int64_t slot_mono_us, until_mono_us; /* it may start from, and until; until 0: it has none */
     int64_t epoch;
     struct core_refusal *refusal; /* it is refused: it ends without having run */
-    bool progress_dirty; /* reported, and the store does not have it yet */
+    bool progress_dirty;          /* reported, and the store does not have it yet */
     int progress;
     const char *progress_text;
 } core_task;

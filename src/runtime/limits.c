@@ -36,8 +36,10 @@ pawl_status limits_check(const pawl_rate *r, const char *type, pawl_error *err)
 
 static void read_more(ticket *t, const core_request *r)
 {
-    t->done_count = r->status == PAWL_OK && r->ops[0].u.limit.more;
-    if (!r->status && r->ops[0].result == PAWL_OP_CLOSED) t->status = PAWL_MOVED;
+    if (r->status) return;
+    t->done_count = r->ops[0].u.limit.more;
+    t->result = r->ops[0].result;
+    if (t->result == PAWL_OP_CLOSED) t->status = PAWL_MOVED;
 }
 
 typedef struct change {
@@ -47,7 +49,17 @@ typedef struct change {
     bool pauses, paused; /* only that changes; else the rate does */
 } change;
 
-static pawl_status put_once(runtime *rt, const change *c, bool *more, pawl_error *err)
+static pawl_status none_there(const change *c, pawl_error *err)
+{
+    const char *whose = c->key.len ? "this rate key of " : "", *own = c->key.len ? " of its own" : "";
+    if (c->pauses)
+        return err_set(err, PAWL_NOT_FOUND, "%stype '%s' is not paused and has no rate limit%s: there is nothing to resume",
+                       whose, c->type, own);
+    return err_set(err, PAWL_NOT_FOUND, "%stype '%s' has no rate limit%s: there is nothing to take away", whose, c->type, own);
+}
+
+/* `rest`: nothing is put, only more tasks are moved. */
+static pawl_status put_once(runtime *rt, const change *c, bool rest, bool *more, pawl_error *err)
 {
     ticket *t;
     pawl_status status = ops_single(rt, PAWL_OP_LIMIT, 0, c->by, &t, err);
@@ -59,21 +71,24 @@ static pawl_status put_once(runtime *rt, const change *c, bool *more, pawl_error
     op->u.limit.keep_rate = c->pauses;
     op->u.limit.keep_paused = !c->pauses;
     op->u.limit.move = MOVE;
+    op->u.limit.only_move = rest;
     t->read = read_more;
     bool kept = ticket_keep(t, c->type, &op->u.limit.type) && ticket_keep_bytes(t, c->key, &key);
     op->u.limit.key = (pawl_bytes){key, c->key.len};
     status = kept ? ticket_run(t, err) : no_memory(err);
     *more = t->done_count > 0;
+    if (!status && t->result == PAWL_OP_NOT_FOUND) status = none_there(c, err);
     ticket_free(t);
     return status;
 }
 
+/* Where there is nothing to take away, tasks that somebody's change left behind are moved all the same. */
 static pawl_status put(runtime *rt, const change *c, pawl_error *err)
 {
-    bool more = true;
-    pawl_status status = PAWL_OK;
-    while (!status && more) status = put_once(rt, c, &more, err);
-    return status;
+    bool more = false;
+    pawl_status status = put_once(rt, c, false, &more, err), moved = PAWL_OK;
+    while (!moved && more) moved = put_once(rt, c, true, &more, err);
+    return moved ? moved : status;
 }
 
 pawl_status limits_set(runtime *rt, const char *type, pawl_bytes key, const pawl_rate *r, const char *by, pawl_error *err)

@@ -49,7 +49,25 @@ static pawl_status check_key(pawl_scope scope, pawl_bytes key, pawl_error *err)
 
 /* ---- changing ------------------------------------------------------------------------------------------------------------ */
 
-static void read_more(ticket *t, const core_request *r) { t->done_count = r->status == PAWL_OK && r->ops[0].u.bound.more; }
+static void read_more(ticket *t, const core_request *r)
+{
+    if (r->status) return;
+    t->done_count = r->ops[0].u.bound.more;
+    t->result = r->ops[0].result;
+    if (t->result == PAWL_OP_CLOSED) t->status = PAWL_MOVED;
+}
+
+static pawl_status none_there(const pawl_op *op, pawl_error *err)
+{
+    static const char *const texts[][2] = {{"queue", "has no concurrency limit"},
+                                           {"type", "has no concurrency limit"},
+                                           {"type", "has no concurrency limit of each rate key"},
+                                           {"queue", "has no tenants that take turns"},
+                                           {"this rate key of type", "has no concurrency limit of its own"},
+                                           {"this tenant of queue", "has no weight"}};
+    const char *const *text = texts[(int)op->u.bound.scope - 1 + (op->u.bound.key.len ? 2 : 0)];
+    return err_set(err, PAWL_NOT_FOUND, "%s '%s' %s: there is nothing to take away", text[0], op->u.bound.name, text[1]);
+}
 
 static pawl_status put_once(runtime *rt, pawl_op *like, const char *by, bool *more, pawl_error *err)
 {
@@ -64,6 +82,7 @@ static pawl_status put_once(runtime *rt, pawl_op *like, const char *by, bool *mo
     op->u.bound.key = (pawl_bytes){key, like->u.bound.key.len};
     status = kept ? ticket_run(t, err) : no_memory(err);
     *more = t->done_count > 0;
+    if (!status && t->result == PAWL_OP_NOT_FOUND) status = none_there(like, err);
     ticket_free(t);
     return status;
 }
@@ -84,8 +103,12 @@ pawl_status places_set(runtime *rt, pawl_scope scope, const char *name, pawl_byt
     op.u.bound.most = most;
     op.u.bound.ordered = ordered;
     op.u.bound.move = MOVE;
-    for (bool more = true; !status && more;) status = put_once(rt, &op, by, &more, err);
-    return status;
+    bool more = false;
+    if (!status) status = put_once(rt, &op, by, &more, err);
+    op.u.bound.only_move = true; /* what is there by now, whoever put it */
+    pawl_status moved = PAWL_OK;
+    while (!moved && more) moved = put_once(rt, &op, by, &more, err);
+    return moved ? moved : status;
 }
 
 /* ---- looking ------------------------------------------------------------------------------------------------------------- */

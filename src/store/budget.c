@@ -33,13 +33,17 @@ static bool same_rate(const pawl_rate *a, const pawl_rate *b)
            a->retries_free == b->retries_free && a->discard == b->discard && a->horizon_us == b->horizon_us;
 }
 
-bool limit_change(const pawl_op *op, bool had, pawl_rate *rate, bool *paused)
+pawl_op_result limit_change(const pawl_op *op, bool had, pawl_rate *rate, bool *paused)
 {
     const pawl_rate was = *rate;
     const bool was_paused = *paused;
+    if (op->u.limit.only_move) return PAWL_OP_EXISTING;
     if (!had || !op->u.limit.keep_rate) *rate = op->u.limit.rate;
     if (!had || !(op->u.limit.keep_paused || op->u.limit.initial)) *paused = op->u.limit.paused;
-    return !had || !same_rate(&was, rate) || was_paused != *paused;
+    if (!had) return rate->permits > 0 || *paused ? PAWL_OP_DONE : PAWL_OP_NOT_FOUND;
+    if (!same_rate(&was, rate) || was_paused != *paused) return PAWL_OP_UPDATED;
+    bool drops = op->u.limit.rate.permits == 0 && op->u.limit.keep_paused; /* what is only paused has no rate */
+    return drops && !op->u.limit.keep_rate ? PAWL_OP_NOT_FOUND : PAWL_OP_EXISTING;
 }
 
 static bool counted_by(const budget_row *g, const budget_limit *l)

@@ -33,9 +33,9 @@ enum { LIMIT_START_EMPTY = 1, LIMIT_RETRIES_FREE = 2, LIMIT_DISCARD = 4, LIMIT_P
 int limit_flags(const pawl_rate *rate, bool paused);
 void limit_flags_read(int64_t flags, pawl_rate *rate, bool *paused);
 
-/* What a LIMIT makes of the one that is stored: `rate` and `paused` are that, and then the new one. `had`: one is in force. true: it
- * changes. */
-bool limit_change(const pawl_op *op, bool had, pawl_rate *rate, bool *paused);
+/* What a LIMIT makes of the one that is stored: `rate` and `paused` are that, and then the new one. `had`: one is in force. DONE, UPDATED:
+ * it is to be stored; EXISTING, NOT_FOUND: nothing changes. */
+pawl_op_result limit_change(const pawl_op *op, bool had, pawl_rate *rate, bool *paused);
 
 bool budget_limit_make(const pawl_rate *rate, bool paused, budget_limit *out); /* false: no such limit can be kept */
 

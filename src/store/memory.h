@@ -92,7 +92,8 @@ typedef struct mem_queue {
 
 typedef struct mem_share { /* a tenant in a queue */
     list link;
-    int number, weight;
+    int number;
+    int weight; /* 0: none was put, so 1 */
     char tenant[];
 } mem_share;
 

@@ -511,14 +511,14 @@ static void set_limit(change *c, pawl_op *op, mem_prep *p)
 {
     op->result = mem_limit_put(c->m, p->limit, op, c->now_us);
     op->u.limit.more = op->u.limit.move > 0 && mem_limit_move(c->m, p->limit, op->u.limit.move, c->now_us);
-    if (op->result != PAWL_OP_EXISTING) log_operator(c, p);
+    if (op->result == PAWL_OP_DONE || op->result == PAWL_OP_UPDATED) log_operator(c, p);
 }
 
 static void set_bound(change *c, pawl_op *op, mem_prep *p)
 {
     op->u.bound.more = false;
     op->result = p->bound ? mem_bound_put(c->m, p->bound, op) : mem_share_put(c->m, p->queue, p->share, op);
-    if (op->result != PAWL_OP_EXISTING) log_operator(c, p);
+    if (op->result == PAWL_OP_DONE || op->result == PAWL_OP_UPDATED) log_operator(c, p);
 }
 
 /* ---- schedules --------------------------------------------------------------------------------------------------- */

@@ -80,14 +80,19 @@ const mem_limit *mem_limit_of(const mem *m, const char *type, pawl_bytes key)
 pawl_op_result mem_limit_put(mem *m, mem_limit *l, const pawl_op *op, int64_t now_us)
 {
     bool had = l->stored, is_own = l->scope.key.len > 0;
-    if (!limit_change(op, had, &l->rate, &l->paused)) return PAWL_OP_EXISTING;
+    pawl_rate rate = l->rate;
+    bool paused = l->paused;
+    pawl_op_result result = limit_change(op, had, &rate, &paused);
+    if (result != PAWL_OP_DONE && result != PAWL_OP_UPDATED) return result;
+    l->rate = rate;
+    l->paused = paused;
     l->stored = l->rate.permits > 0 || l->paused;
-    pawl_rate rate = l->rate.permits > 0 ? l->rate : (pawl_rate){.permits = 1, .period_us = PAWL_SECOND}; /* paused: any */
+    if (l->rate.permits == 0) rate = (pawl_rate){.permits = 1, .period_us = PAWL_SECOND}; /* paused: any */
     l->in_force = l->stored && budget_limit_make(&rate, l->paused, &l->limit);
     l->changed_us = now_us;
     m->limits_version++;
     if (is_own) limit_at(m, l->scope.type, (pawl_bytes){0})->overrides += l->stored - had;
-    return had ? PAWL_OP_UPDATED : PAWL_OP_DONE;
+    return result;
 }
 
 /* ---- budgets ------------------------------------------------------------------------------------------------------- */

@@ -213,7 +213,7 @@ static void take_turn(mem_queue *q, const cursor *at)
         return;
     }
     q->turn = turn_of(at);
-    q->turn_left = at->kind->share ? at->kind->share->weight - 1 : 0;
+    q->turn_left = at->kind->share && at->kind->share->weight > 0 ? at->kind->share->weight - 1 : 0;
 }
 
 /* ---- floods: what is due and must wait for budgets that have nothing left leaves most of a claim to others --------------- */

@@ -460,9 +460,10 @@ static bool settle(mem *m, const mem_bound *b, int most)
 pawl_op_result mem_bound_put(mem *m, mem_bound *b, pawl_op *op)
 {
     bool had = b->most > 0, has = op->u.bound.most > 0;
-    if (had == has && (!had || (b->most == op->u.bound.most && b->ordered == op->u.bound.ordered))) {
+    bool same = had == has && (!had || (b->most == op->u.bound.most && b->ordered == op->u.bound.ordered));
+    if (same || op->u.bound.only_move) {
         op->u.bound.more = op->u.bound.move > 0 && settle(m, b, op->u.bound.move);
-        return PAWL_OP_EXISTING;
+        return has || op->u.bound.only_move ? PAWL_OP_EXISTING : PAWL_OP_NOT_FOUND;
     }
     b->most = op->u.bound.most;
     b->ordered = has && op->u.bound.ordered;

@@ -20,7 +20,6 @@ mem_share *mem_share_get(mem *m, mem_queue *q, const char *tenant)
     if (!s) return NULL;
     memcpy(s->tenant, tenant, size);
     s->number = number;
-    s->weight = 1;
     list_append(&q->shares, &s->link);
     return s;
 }
@@ -28,9 +27,9 @@ mem_share *mem_share_get(mem *m, mem_queue *q, const char *tenant)
 pawl_op_result mem_share_put(mem *m, mem_queue *q, mem_share *s, const pawl_op *op)
 {
     int most = op->u.bound.most > 0 ? op->u.bound.most : 0, before = s ? s->weight : q->fair;
-    if (s && most == 0) most = 1;
     if (!s && most > 1) most = 1;
-    if (before == most) return PAWL_OP_EXISTING;
+    if (op->u.bound.only_move) return PAWL_OP_EXISTING;
+    if (before == most) return most ? PAWL_OP_EXISTING : PAWL_OP_NOT_FOUND;
     if (s) s->weight = most;
     else q->fair = most;
     if (m->latest && m->latest->kind->queue == q) { /* what comes next may be of another kind */
@@ -104,7 +103,7 @@ static void see_queue(looking *l, const mem_queue *q)
     see(l, (pawl_place_info){.scope = PAWL_SCOPE_TENANTS, .name = q->name, .most = 1, .own = true});
     list_each(link, &q->shares) {
         const mem_share *s = container_of(link, mem_share, link);
-        if (s->weight == 1) continue;
+        if (s->weight == 0) continue;
         see(l, (pawl_place_info){
                    .scope = PAWL_SCOPE_TENANTS, .name = q->name, .key = pawl_str(s->tenant), .most = s->weight, .own = true});
     }

@@ -205,6 +205,21 @@ static void refused_by_the_limit_of_the_key(void **state)
     assert_string_equal(w->journal, "1@0 failed:1/7");
 }
 
+static void what_is_not_there_is_not_found(void **state)
+{
+    world *w = *state;
+    open_inline(w, &(pawl_handler){.type = "u", .run = succeed}, 1);
+    pawl_bytes none = {0}, key = pawl_str("a");
+    refused(pawl_set_limit(w->p, "t", none, &(pawl_rate){0}, NULL, &w->err), PAWL_NOT_FOUND, "type 't' has no rate limit: there");
+    refused(pawl_resume_limit(w->p, "t", none, NULL, &w->err), PAWL_NOT_FOUND, "nothing to resume");
+    ok(pawl_set_limit(w->p, "t", none, &(pawl_rate){.permits = 1, .period_us = S}, NULL, &w->err));
+    ok(pawl_resume_limit(w->p, "t", none, NULL, &w->err));
+    refused(pawl_set_limit(w->p, "t", key, &(pawl_rate){0}, NULL, &w->err), PAWL_NOT_FOUND, "limit of its own");
+    refused(pawl_resume_limit(w->p, "t", key, NULL, &w->err), PAWL_NOT_FOUND, "this rate key of type 't'");
+    ok(pawl_set_limit(w->p, "t", none, &(pawl_rate){0}, NULL, &w->err));
+    refused(pawl_set_limit(w->p, "t", none, &(pawl_rate){0}, NULL, &w->err), PAWL_NOT_FOUND, "nothing to take away");
+}
+
 static void discarded(void **state)
 {
     world *w = *state;
@@ -748,6 +763,7 @@ int main(int argc, char **argv)
         TEST(waiting_is_neither_timed_nor_tried),
         TEST(beyond_the_horizon),
         TEST(refused_by_the_limit_of_the_key),
+        TEST(what_is_not_there_is_not_found),
         TEST(discarded),
         TEST(cancelled_while_it_waits),
         TEST(waiting_for_a_slot_or_a_time),

@@ -196,6 +196,18 @@ static void refused_input(void **state)
     ok(pawl_set_concurrency(w->p, PAWL_SCOPE_TENANTS, "q", pawl_str("a"), 2, false, NULL, &w->err));
     ok(pawl_set_concurrency(w->p, PAWL_SCOPE_KEYS, "t", pawl_str("k"), 1, true, NULL, &w->err));
     ok(pawl_set_concurrency(w->p, PAWL_SCOPE_KEYS, "t", pawl_str("k"), 0, false, NULL, &w->err));
+    static const struct {
+        pawl_scope scope;
+        const char *name, *key, *text;
+    } all[] = {{PAWL_SCOPE_QUEUE, "q", NULL, "queue 'q' has no concurrency limit: there is nothing to take away"},
+               {PAWL_SCOPE_TYPE, "t", NULL, "type 't' has no concurrency limit:"},
+               {PAWL_SCOPE_KEYS, "t", NULL, "type 't' has no concurrency limit of each rate key"},
+               {PAWL_SCOPE_KEYS, "t", "k", "this rate key of type 't'"},
+               {PAWL_SCOPE_TENANTS, "q", NULL, "queue 'q' has no tenants that take turns"},
+               {PAWL_SCOPE_TENANTS, "q", "b", "this tenant of queue 'q' has no weight"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        refused(pawl_set_concurrency(w->p, all[i].scope, all[i].name, pawl_str(all[i].key), 0, false, NULL, &w->err),
+                PAWL_NOT_FOUND, all[i].text);
 }
 
 int main(int argc, char **argv)

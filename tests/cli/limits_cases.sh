@@ -35,6 +35,11 @@ like "tells how to go on" "$out" 'pawl limits resume mail --key "bob"'
 exits "resume" 0 pawl limits resume mail --key bob
 exits "drop its own" 0 pawl limits drop mail --key bob
 exits "drop" 0 pawl limits drop mail
+for command in "drop mail" "drop mail --key bob" "resume mail --key bob" "drop never" "resume never"; do
+    # shellcheck disable=SC2086
+    exits "not there: $command" 3 pawl limits $command
+    like "says so" "$err" 'has no rate limit.*: there is nothing to'
+done
 is "nothing of the type is left but the key" "$(limits)" "[('mail', 'acme', 2, 5, 5, 0)]"
 
 exits "no rate" 2 pawl limits set mail often

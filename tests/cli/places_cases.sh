@@ -19,6 +19,11 @@ exits "cancelled, the next goes on" 0 pawl tasks cancel "$head"
 is "it is pending" "$(task "$behind" 'd["display"]')" pending
 exits "taken away" 0 pawl limits running sync 0 --per-key
 exits "turns no longer" 0 pawl limits turns imports --off
+for command in "running sync 0 --per-key" "running sync 0 --key k" "running never 0" "running never 0 --queue" "turns imports --off"; do
+    # shellcheck disable=SC2086
+    exits "not there: $command" 3 pawl limits $command
+    like "says so" "$err" 'there is nothing to take away'
+done
 exits "no number" 2 pawl limits running build many
 exits "order of what" 2 pawl limits running build 1 --ordered
 exits "a queue has no keys" 2 pawl limits running imports 1 --queue --key k

@@ -440,6 +440,49 @@ static void dropped_all_go_on(world *w)
     assert_true(op->out_fence > 0);
 }
 
+static void what_is_not_there_is_not_found(world *w)
+{
+    static const struct {
+        pawl_scope scope;
+        const char *name, *key;
+    } all[] = {{PAWL_SCOPE_QUEUE, "q", NULL}, {PAWL_SCOPE_TYPE, "t", NULL},    {PAWL_SCOPE_KEYS, "t", NULL},
+               {PAWL_SCOPE_KEYS, "t", "k"},   {PAWL_SCOPE_TENANTS, "q", NULL}, {PAWL_SCOPE_TENANTS, "q", "a"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        pawl_op *drop = op_bound(w, all[i].scope, all[i].name, all[i].key, 0);
+        drop->by = "ann";
+        assert_int_equal(apply(w, w->a, 0, drop), PAWL_OP_NOT_FOUND);
+        assert_int_equal(acts_of(w, 0, 100)->count, i);
+        assert_int_equal(apply(w, w->a, 0, op_bound(w, all[i].scope, all[i].name, all[i].key, 1)), PAWL_OP_DONE);
+        assert_int_equal(apply(w, w->b, 0, drop), PAWL_OP_UPDATED);
+        assert_int_equal(acts_of(w, 0, 100)->count, i + 1);
+        assert_int_equal(apply(w, w->a, 0, op_bound(w, all[i].scope, all[i].name, all[i].key, 0)), PAWL_OP_NOT_FOUND);
+    }
+    assert_int_equal(places_of(w, (pawl_place_filter){0})->count, 0);
+}
+
+/* The pages behind the first change nothing that somebody else put meanwhile; what is free by then is offered. */
+static void a_page_more_puts_nothing(world *w)
+{
+    int64_t n = join(w, w->a);
+    bound(w, PAWL_SCOPE_TYPE, "t", 1);
+    put_many(w, (spec){0}, 20);
+    assert_int_equal(take(w, n, 100), 1);
+    pawl_op *first = op_bound(w, PAWL_SCOPE_TYPE, "t", NULL, 0), *rest = op_bound(w, PAWL_SCOPE_TYPE, "t", NULL, 0);
+    first->u.bound.move = rest->u.bound.move = 4;
+    rest->u.bound.only_move = true;
+    assert_int_equal(apply(w, w->a, 0, first), PAWL_OP_UPDATED);
+    assert_true(first->u.bound.more);
+    pawl_op *other = op_bound(w, PAWL_SCOPE_TYPE, "t", NULL, 6);
+    other->u.bound.move = 0;
+    assert_int_equal(apply(w, w->b, 0, other), PAWL_OP_DONE);
+    assert_int_equal(apply(w, w->a, 0, rest), PAWL_OP_EXISTING);
+    const pawl_places *places = places_of(w, (pawl_place_filter){.scope = PAWL_SCOPE_TYPE});
+    assert_true(places->count == 1 && places->places[0].most == 6);
+    int got = 0;
+    for (int i = 0; i < 3; i++) got += take(w, n, 100);
+    assert_int_equal(got, 5);
+}
+
 static void a_key_of_its_own_counts_more(world *w)
 {
     int64_t n = join(w, w->a);
@@ -714,6 +757,25 @@ static void a_flood_from_before(world *w)
     assert_int_equal(take(w, n, 100), 28);
 }
 
+static void a_page_more_begins_no_turns(world *w)
+{
+    int64_t n = join(w, w->a);
+    pawl_op *page = op_bound(w, PAWL_SCOPE_TENANTS, "q", NULL, 1), *next = keep(w, sizeof *next);
+    page->u.bound.only_move = page->u.bound.initial = true;
+    *next = *page;
+    put_many(w, (spec){.tenant = "a"}, 4);
+    assert_int_equal(apply(w, w->a, 0, page), PAWL_OP_EXISTING);
+    assert_int_equal(places_of(w, (pawl_place_filter){0})->count, 0);
+    turns(w, "q");
+    assert_int_equal(apply(w, w->a, 0, op_bound(w, PAWL_SCOPE_TENANTS, "q", NULL, 0)),
+                     PAWL_OP_UPDATED); /* a person, between two pages */
+    assert_int_equal(apply(w, w->a, 0, next), PAWL_OP_EXISTING);
+    assert_false(next->u.bound.more);
+    assert_int_equal(places_of(w, (pawl_place_filter){0})->count, 0);
+    pawl_want want = claim(w, w->a, n, (wish){.free = 20});
+    assert_true(want.got == 4 && !want.fair);
+}
+
 static void not_born_leased_where_they_do(world *w)
 {
     int64_t n = join(w, w->a);
@@ -796,6 +858,8 @@ CASES(place_cases){
     {"place: raised, others go on", raised_others_go_on},
     {"place: lowered, nothing is taken away", lowered_nothing_is_taken_away},
     {"place: dropped, all go on", dropped_all_go_on},
+    {"place: what is not there is not found", what_is_not_there_is_not_found},
+    {"place: a page more puts nothing", a_page_more_puts_nothing},
     {"place: a key of its own counts more", a_key_of_its_own_counts_more},
     {"place: long keys are known by their hash", long_keys},
     {"order: one after the other", one_after_the_other},
@@ -812,6 +876,7 @@ CASES(place_cases){
     {"place: lines of many", lines_of_many},
     {"turns: priority comes first", priority_comes_first},
     {"turns: a flood from before", a_flood_from_before},
+    {"turns: a page more begins none", a_page_more_begins_no_turns},
     {"turns: nothing is born leased", not_born_leased_where_they_do},
     {"turns: times and types count", times_and_types_count},
     {"turns: switched off, nothing is left", switched_off_nothing_is_left},

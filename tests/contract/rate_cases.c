@@ -600,6 +600,7 @@ static pawl_op *op_pause(world *w, const char *key, bool paused)
     return op;
 }
 
+static pawl_limits *limits_of(world *w, pawl_limit_filter filter);
 static pawl_limit_info only_limit(world *w);
 
 static void a_pause_leaves_the_rate_alone(world *w)
@@ -639,6 +640,50 @@ static void another_rate_resumes_nothing(world *w)
     assert_int_equal(apply(w, w->a, 0, set), PAWL_OP_UPDATED);
     l = only_limit(w);
     assert_true(l.paused && l.rate.permits == 0);
+}
+
+/* Neither says that it did something, nor leaves a row. */
+static void what_is_not_there_is_not_found(world *w)
+{
+    pawl_op *drop = op_limit(w, "t", "k", (pawl_rate){0}), *again = keep(w, sizeof *again);
+    drop->u.limit.keep_paused = true;
+    *again = *drop;
+    drop->by = "ann";
+    assert_int_equal(apply(w, w->a, 0, drop), PAWL_OP_NOT_FOUND);
+    assert_int_equal(apply(w, w->a, 0, op_pause(w, "k", false)), PAWL_OP_NOT_FOUND);
+    assert_int_equal(apply(w, w->a, 0, op_limit(w, "t", NULL, (pawl_rate){0})), PAWL_OP_NOT_FOUND);
+    assert_int_equal(acts_of(w, 0, 100)->count, 0);
+    limit(w, "t", per_second(3));
+    assert_int_equal(apply(w, w->a, 0, drop), PAWL_OP_NOT_FOUND); /* of the key's own */
+    assert_int_equal(apply(w, w->a, 0, op_pause(w, "k", false)), PAWL_OP_NOT_FOUND);
+    assert_int_equal(apply(w, w->a, 0, op_pause(w, NULL, false)), PAWL_OP_EXISTING); /* there is one, and it goes on */
+    assert_int_equal(apply(w, w->a, 0, op_pause(w, "k", true)), PAWL_OP_DONE);
+    assert_int_equal(apply(w, w->a, 0, drop), PAWL_OP_NOT_FOUND);                  /* it is only paused, */
+    assert_int_equal(apply(w, w->b, 0, op_pause(w, "k", false)), PAWL_OP_UPDATED); /* and stayed so */
+    assert_int_equal(apply(w, w->a, 0, op_pause(w, "k", false)), PAWL_OP_NOT_FOUND);
+    assert_int_equal(apply(w, w->a, 0, op_limit(w, "t", "k", per_second(2))), PAWL_OP_DONE);
+    assert_int_equal(apply(w, w->a, 0, drop), PAWL_OP_UPDATED);
+    assert_int_equal(acts_of(w, 0, 100)->count, 1);
+    assert_int_equal(apply(w, w->b, 0, again), PAWL_OP_NOT_FOUND);
+    assert_true(only_limit(w).key.len == 0);
+}
+
+/* The pages behind the first change nothing that somebody else put meanwhile. */
+static void a_page_more_puts_nothing(world *w)
+{
+    limit(w, "t", per_second(1));
+    for (int i = 0; i < 9; i++) due(w, "k");
+    pawl_op *first = op_limit(w, "t", NULL, per_second(2)), *rest = op_limit(w, "t", NULL, per_second(2));
+    first->u.limit.move = rest->u.limit.move = 4;
+    rest->u.limit.only_move = true;
+    assert_int_equal(apply(w, w->a, 0, first), PAWL_OP_UPDATED);
+    assert_true(first->u.limit.more);
+    pawl_op *other = op_limit(w, "t", NULL, (pawl_rate){0});
+    other->u.limit.move = 0;
+    assert_int_equal(apply(w, w->b, 0, other), PAWL_OP_UPDATED);
+    assert_int_equal(apply(w, w->a, 0, rest), PAWL_OP_EXISTING);
+    assert_false(rest->u.limit.more); /* eight waited */
+    assert_int_equal(limits_of(w, (pawl_limit_filter){0})->count, 0);
 }
 
 static void keys_are_any_bytes(world *w)
@@ -810,6 +855,8 @@ CASES(rate_cases){
     {"rate: paused, nothing starts", paused_nothing_starts},
     {"rate: a pause leaves the rate alone", a_pause_leaves_the_rate_alone},
     {"rate: another rate resumes nothing", another_rate_resumes_nothing},
+    {"rate: what is not there is not found", what_is_not_there_is_not_found},
+    {"rate: a page more puts nothing", a_page_more_puts_nothing},
     {"rate: keys are any bytes", keys_are_any_bytes},
     {"rate: long keys are known by their hash", long_keys_are_known_by_their_hash},
     {"rate: idle budgets are forgotten", idle_budgets_are_forgotten},

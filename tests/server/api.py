@@ -194,6 +194,8 @@ def store():
     checks.that("paused", call("GET", "/v1/limits?key=acme").json["limits"][0]["paused"])
     call("POST", "/v1/limits/greet/resume?key=acme", wanted=200)
     call("DELETE", "/v1/limits/greet?key=acme", wanted=200)
+    call("DELETE", "/v1/limits/greet?key=acme", wanted=404)
+    call("POST", "/v1/limits/greet/resume?key=acme", wanted=404)
     for body in ({}, {"permits": 0, "period": "1m"}, {"permits": 1, "period": "soon"}, {"permits": 1.5, "period": "1m"}, {"permits": 1, "period": "1m", "horizon": "1h", "no_horizon": True}):
         call("PUT", "/v1/limits/greet", body, 422)
     acts = call("GET", "/v1/acts", wanted=200).json["acts"]
@@ -300,6 +302,7 @@ def concurrency():
                                    ("tenants", "imports", None, 1, False), ("tenants", "imports", "acme", 3, False)])
     checks.equal("of a kind", len(call("GET", "/v1/concurrency?scope=tenants").json["concurrency"]), 2)
     call("DELETE", "/v1/concurrency/report?scope=type", wanted=200)
+    checks.that("twice", "nothing to take away" in call("DELETE", "/v1/concurrency/report?scope=type", wanted=404).json["detail"])
     checks.equal("taken away", call("GET", "/v1/concurrency?name=report").json["concurrency"], [])
     for query, body in (("", {}), ("", {"most": -1}), ("", {"most": 70000}), ("?scope=odd", {"most": 1}), ("", {"most": 1, "ordered": True}), ("?scope=queue&key=a", {"most": 1})):
         call("PUT", f"/v1/concurrency/report{query}", body, 422)

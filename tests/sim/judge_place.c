@@ -151,7 +151,8 @@ void judge_bound_put(judge *j, const pawl_op *op)
          op->result);
     if (at.scope == PAWL_SCOPE_TENANTS) return;
     bool same = b->most == op->u.bound.most && (b->most == 0 || b->ordered == op->u.bound.ordered);
-    pawl_op_result right = same ? PAWL_OP_EXISTING : b->most > 0 ? PAWL_OP_UPDATED : PAWL_OP_DONE;
+    pawl_op_result right = b->most > 0 ? PAWL_OP_UPDATED : PAWL_OP_DONE;
+    if (same) right = b->most > 0 ? PAWL_OP_EXISTING : PAWL_OP_NOT_FOUND;
     if (op->result != right)
         broken(s, "the newest limit wins", "bound %d, %d, %d: answered %d, should be %d", at.scope, at.name, at.key, op->result,
                right);

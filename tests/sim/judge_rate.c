@@ -74,8 +74,10 @@ void judge_limit_put(judge *j, const pawl_op *op, const wire *w)
     mlimit *l = &j->limits[type][key + 1];
     pawl_rate rate = l->stored && op->u.limit.keep_rate ? l->rate : op->u.limit.rate;
     bool paused = l->stored && (op->u.limit.initial || op->u.limit.keep_paused) ? l->paused : op->u.limit.paused;
-    bool stays = l->stored && same_rate(&l->rate, &rate) && l->paused == paused;
-    pawl_op_result right = stays ? PAWL_OP_EXISTING : l->stored ? PAWL_OP_UPDATED : PAWL_OP_DONE;
+    bool has = rate.permits > 0 || paused;
+    bool stays = l->stored ? same_rate(&l->rate, &rate) && l->paused == paused : !has;
+    bool none = stays && rate.permits == 0 && (!has || (op->u.limit.keep_paused && !op->u.limit.keep_rate));
+    pawl_op_result right = none ? PAWL_OP_NOT_FOUND : stays ? PAWL_OP_EXISTING : l->stored ? PAWL_OP_UPDATED : PAWL_OP_DONE;
     NOTE(s, NULL, "limit of %s, key %d: %d per %u, burst %d, pause %d: result %d", TEXT(type_names[type]), key, rate.permits,
          rate.period_us, rate.burst, paused, op->result);
     if (op->result != right)

@@ -238,10 +238,8 @@ void rowstore_limit(tx *t, pawl_op *op)
     pawl_rate rate = was->limit.rate;
     bool had = was->limit.stored, paused = was->limit.paused;
     op->u.limit.more = false;
-    op->result = had ? PAWL_OP_UPDATED : PAWL_OP_DONE;
-    if (!limit_change(op, had, &rate, &paused)) {
-        op->result = PAWL_OP_EXISTING;
-    } else {
+    op->result = limit_change(op, had, &rate, &paused);
+    if (op->result == PAWL_OP_DONE || op->result == PAWL_OP_UPDATED) {
         row_data *d = rowtx_write(t, r);
         d->limit.rate = rate;
         d->limit.paused = paused;

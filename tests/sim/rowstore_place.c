@@ -281,8 +281,10 @@ void rowstore_bound(tx *t, pawl_op *op)
     row *r = rows_get(t->db, ROW_BOUND, 0, name_of(t, op->u.bound.scope, op->u.bound.name, op->u.bound.key));
     int was = rowtx_read(t, r)->bound.most;
     op->u.bound.more = false;
-    op->result = was == op->u.bound.most ? PAWL_OP_EXISTING : was > 0 ? PAWL_OP_UPDATED : PAWL_OP_DONE;
-    if (was == op->u.bound.most) return;
+    op->result = was > 0 ? PAWL_OP_UPDATED : PAWL_OP_DONE;
+    if (was == op->u.bound.most) op->result = was > 0 ? PAWL_OP_EXISTING : PAWL_OP_NOT_FOUND;
+    if (op->u.bound.only_move) op->result = PAWL_OP_EXISTING;
+    if (op->result == PAWL_OP_EXISTING || op->result == PAWL_OP_NOT_FOUND) return;
     rowtx_write(t, r)->bound.most = op->u.bound.most;
     rowstore_of(t)->limits_version++;
     list_each(link, &t->db->tables[ROW_SPOT]) {

@@ -131,7 +131,7 @@ void my_bounds_take_in(work *w)
     for (bound_plan *p = w->bounds; p; p = p->next) {
         const pawl_op *op = p->o->op;
         int most = most_of(op);
-        p->changes = p->old.most != most || (most > 0 && p->old.ordered != is_ordered(op));
+        p->changes = !op->u.bound.only_move && (p->old.most != most || (most > 0 && p->old.ordered != is_ordered(op)));
     }
 }
 
@@ -260,7 +260,7 @@ static void drop_pending_holders(work *w, const bound_plan *p)
 static void take_turns(work *w, const bound_plan *p)
 {
     pawl_op *op = p->o->op;
-    if (p->key.len || op->u.bound.most <= 0) return;
+    if (p->key.len || (p->changes ? most_of(op) : p->old.most) == 0) return;
     my_put_int(w->c, name_of(p->o));
     my_add(w->c, SQL_turn_make);
     for (int i = 0; i < p->count; i++) {
@@ -275,7 +275,8 @@ void my_apply_bound(work *w, flat_op *o)
     pawl_op *op = o->op;
     const bound_plan *p = plan_of(w, o);
     op->u.bound.more = false;
-    op->result = !p->changes ? PAWL_OP_EXISTING : p->old.most > 0 ? PAWL_OP_UPDATED : PAWL_OP_DONE;
+    op->result = p->old.most > 0 ? PAWL_OP_UPDATED : PAWL_OP_DONE;
+    if (!p->changes) op->result = op->u.bound.only_move || most_of(op) > 0 ? PAWL_OP_EXISTING : PAWL_OP_NOT_FOUND;
     if (p->changes) put_bound(w, p);
     if (op->u.bound.scope == PAWL_SCOPE_TENANTS) {
         take_turns(w, p);

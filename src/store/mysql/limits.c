@@ -271,14 +271,9 @@ void my_apply_limit(work *w, flat_op *o)
     const limit_plan *p = plan_of(w, op);
     pawl_bytes key = limit_key(op->u.limit.key, room);
     stored_limit l = p->old;
-    bool had = my_limit_in_force(&l);
     if (!key.data) key.data = "";
-    if (!limit_change(op, had, &l.rate, &l.paused)) {
-        op->result = PAWL_OP_EXISTING;
-    } else {
-        limit_put(w, o, key, &l);
-        op->result = had ? PAWL_OP_UPDATED : PAWL_OP_DONE;
-    }
+    op->result = limit_change(op, my_limit_in_force(&l), &l.rate, &l.paused);
+    if (op->result == PAWL_OP_DONE || op->result == PAWL_OP_UPDATED) limit_put(w, o, key, &l);
     pull(w, p);
     op->u.limit.more = p->count > op->u.limit.move;
 }

@@ -486,7 +486,8 @@ void pg_flat_people(params *p, const flat *f, interned *n)
 enum {
     INITIAL = 16,
     KEEP_PAUSED = 32,
-    KEEP_RATE = 64
+    KEEP_RATE = 64,
+    ONLY_MOVE = 128
 }; /* of the flags that pawl_limit_put takes; the others are those of pawl_limit */
 
 static pawl_bytes key_of(const pawl_op *op)
@@ -517,7 +518,8 @@ void pg_flat_slots(params *p, const flat *f)
 static int flags_of(const pawl_op *op)
 {
     return limit_flags(&op->u.limit.rate, op->u.limit.paused) | (op->u.limit.initial ? INITIAL : 0) |
-           (op->u.limit.keep_paused ? KEEP_PAUSED : 0) | (op->u.limit.keep_rate ? KEEP_RATE : 0);
+           (op->u.limit.keep_paused ? KEEP_PAUSED : 0) | (op->u.limit.keep_rate ? KEEP_RATE : 0) |
+           (op->u.limit.only_move ? ONLY_MOVE : 0);
 }
 
 static void array_rate(params *p, const pawl_op *op)
@@ -547,7 +549,7 @@ void pg_flat_limits(params *p, const flat *f, interned *n)
 static void array_bound(params *p, const pawl_op *op)
 {
     array_int4(p, (int32_t)op->u.bound.scope);
-    array_int4(p, op->u.bound.most);
+    array_int4(p, op->u.bound.only_move ? -1 : op->u.bound.most);
     array_int4(p, op->u.bound.ordered);
     array_int4(p, op->u.bound.move);
 }

@@ -91,8 +91,8 @@ bool bound_write(tx *t, pawl_op *op, int64_t name_id, pawl_bytes key)
 {
     bool ordered = false;
     int most = op->u.bound.most > 0 ? op->u.bound.most : 0, old = bound_most(t->c, op->u.bound.scope, name_id, key, &ordered);
-    op->result = PAWL_OP_EXISTING;
-    if (old == most && (most == 0 || ordered == op->u.bound.ordered)) return false;
+    op->result = most > 0 || op->u.bound.only_move ? PAWL_OP_EXISTING : PAWL_OP_NOT_FOUND;
+    if (op->u.bound.only_move || (old == most && (most == 0 || ordered == op->u.bound.ordered))) return false;
     bound_put(t, op->u.bound.scope, name_id, key, most, most > 0 && op->u.bound.ordered);
     meta_put(t->c, "limits_version", meta_int(t->c, "limits_version", 0) + 1);
     oplog_put(t, op->by, "limit", 0, op->u.bound.name);

@@ -363,14 +363,11 @@ void apply_limit(tx *t, pawl_op *op)
     int64_t type_id = name_id(t->c, op->u.limit.type);
     pawl_bytes key = limit_key(op->u.limit.key, room);
     stored_limit l = limit_get(t->c, type_id, key);
-    bool had = in_force(&l);
-    if (!limit_change(op, had, &l.rate, &l.paused)) {
-        op->result = PAWL_OP_EXISTING;
-    } else {
+    op->result = limit_change(op, in_force(&l), &l.rate, &l.paused);
+    if (op->result == PAWL_OP_DONE || op->result == PAWL_OP_UPDATED) {
         limit_put(t, type_id, key, &l);
         meta_put(t->c, "limits_version", meta_int(t->c, "limits_version", 0) + 1);
         oplog_put(t, op->by, "limit", 0, op->u.limit.type);
-        op->result = had ? PAWL_OP_UPDATED : PAWL_OP_DONE;
         t->limits = 1;
         t->limit_type = 0;
     }

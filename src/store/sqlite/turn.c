@@ -77,7 +77,7 @@ void turns_bound(tx *t, pawl_op *op)
     if (key.len == 0 && op->u.bound.most > 1) op->u.bound.most = 1;
     bool changed = bound_write(t, op, queue_id, key);
     turn at = {0};
-    if (key.len > 0 || op->u.bound.most <= 0) return;
+    if (key.len > 0 || !turns_on(t, queue_id)) return;
     if (changed && !turn_get(t, queue_id, &at)) turn_put(t, queue_id, &at);
     if (op->u.bound.move <= 0) return;
     query q = query_on(t->c, SQL_turn_tag); /* tasks that were there before */

@@ -29,7 +29,7 @@ CREATE OR REPLACE FUNCTION pawl_limit_late(l pawl_limit) RETURNS int8 LANGUAGE s
 $$ SELECT greatest(50000, least(1000000, l.period_us / l.permits)) $$;
 
 -- LIMIT, the first part, before budgets are locked; p_rate: permits, period, burst, horizon, flags (16: initial, 32: paused stays as it is
--- stored, 64: the rate does). Whoever changes a limit does it alone, and only while the gate is not shut (result 13).
+-- stored, 64: the rate does, 128: nothing is put). Whoever changes a limit does it alone, and only while the gate is not shut (result 13).
 CREATE OR REPLACE FUNCTION pawl_limit_put(p_now int8, p_op int4, p_type int4, p_key bytea, p_rate int8[], p_by text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     v_key bytea := coalesce(pawl_rate_key(p_key), '');
@@ -41,6 +41,7 @@ DECLARE
 BEGIN
     PERFORM FROM pawl_gate WHERE mode < 2 FOR UPDATE;
     IF NOT FOUND THEN RETURN pawl_answer(p_op, 13, 0, 0, 0, 0); END IF;
+    IF p_rate[5] & 128 <> 0 THEN RETURN pawl_answer(p_op, 2, 0, 0, 0, 0); END IF;
     SELECT * INTO o FROM pawl_limit WHERE type_id = p_type AND key = v_key;
     v_was := FOUND AND pawl_in_force(o.permits, o.flags);
     IF v_was AND p_rate[5] & 64 <> 0 THEN
@@ -49,8 +50,9 @@ BEGIN
     END IF;
     IF v_was AND p_rate[5] & 48 <> 0 THEN v_paused := o.flags & 8; END IF;
     IF v_was AND (o.permits, o.period_us, o.burst, o.horizon_us, o.flags) = (v_rate[1], v_rate[2], v_rate[3], v_rate[4], v_flags | v_paused) THEN
-        RETURN pawl_answer(p_op, 2, 0, 0, 0, 0);
+        RETURN pawl_answer(p_op, CASE WHEN p_rate[1] = 0 AND p_rate[5] & 96 = 32 THEN 8 ELSE 2 END, 0, 0, 0, 0); -- 8: it is only paused
     END IF;
+    IF NOT v_was AND NOT pawl_in_force(v_rate[1]::int4, v_flags | v_paused) THEN RETURN pawl_answer(p_op, 8, 0, 0, 0, 0); END IF;
     INSERT INTO pawl_limit (type_id, key, permits, period_us, burst, horizon_us, flags, changed_us)
     VALUES (p_type, v_key, v_rate[1], v_rate[2], v_rate[3], v_rate[4], v_flags | v_paused, p_now)
     ON CONFLICT (type_id, key) DO UPDATE SET permits = excluded.permits, period_us = excluded.period_us, burst = excluded.burst,

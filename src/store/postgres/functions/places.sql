@@ -587,23 +587,25 @@ BEGIN
 END $$;
 
 -- BOUND. Whoever calls has pawl_node locked against everybody else. p_move: how many tasks may be unblocked. o_more: there are others.
+-- p_most -1: nothing is put, only the moving goes on.
 CREATE OR REPLACE FUNCTION pawl_bound_put(p_now int8, p_scope int2, p_name int4, p_key bytea, p_most int4, p_ordered bool, p_move int4, p_by text,
                                OUT o_result int4, OUT o_more bool, OUT o_count int4, OUT o_hints text) LANGUAGE plpgsql AS $$
 DECLARE
     v_did bool;
+    v_only_move bool := p_most < 0;
     v_key bytea := pawl_bound_key(p_scope, p_key);
     o pawl_bound;
 BEGIN
     o_more := false;
     o_count := 0;
     o_hints := '';
-    p_most := greatest(p_most, 0);
-    p_ordered := p_ordered AND p_most = 1 AND p_scope = 3;
-    IF p_scope = 4 AND v_key = '' THEN p_most := least(p_most, 1); END IF;
     PERFORM FROM pawl_gate FOR UPDATE;
     SELECT * INTO o FROM pawl_bound WHERE scope = p_scope AND name_id = p_name AND key = v_key;
-    o_result := CASE WHEN coalesce(o.most, 0) = p_most AND (p_most = 0 OR o.ordered = p_ordered) THEN 2 WHEN o.most > 0 THEN 3 ELSE 1 END;
-    IF o_result <> 2 THEN
+    p_ordered := CASE WHEN v_only_move THEN coalesce(o.ordered, false) ELSE p_ordered AND p_most = 1 AND p_scope = 3 END;
+    p_most := CASE WHEN v_only_move THEN coalesce(o.most, 0) WHEN p_scope = 4 AND v_key = '' THEN least(p_most, 1) ELSE p_most END;
+    o_result := CASE WHEN coalesce(o.most, 0) <> p_most OR (p_most > 0 AND o.ordered <> p_ordered) THEN CASE WHEN o.most > 0 THEN 3 ELSE 1 END
+                     WHEN p_most = 0 AND NOT v_only_move THEN 8 ELSE 2 END;
+    IF o_result IN (1, 3) THEN
         INSERT INTO pawl_bound (scope, name_id, key, most, ordered, changed_us) VALUES (p_scope, p_name, v_key, p_most, p_ordered, p_now)
         ON CONFLICT (scope, name_id, key) DO UPDATE SET most = excluded.most, ordered = excluded.ordered, changed_us = excluded.changed_us;
         UPDATE pawl_gate SET bounds = bounds + 1;
@@ -613,7 +615,7 @@ BEGIN
         o_more := pawl_put_turns(p_name, v_key, p_most, p_move);
         RETURN;
     END IF;
-    IF o_result <> 2 AND p_most > 0 THEN v_did := pawl_adopt(p_scope, p_name, v_key); END IF;
+    IF o_result IN (1, 3) AND p_most > 0 THEN v_did := pawl_adopt(p_scope, p_name, v_key); END IF;
     IF p_move <= 0 THEN RETURN; END IF;
     -- Who waits for an attempt keeps its place only if that is ordered.
     v_did := cardinality(pawl_leave_places(ARRAY(

@@ -1,1 +1,1 @@
--- Functions only: RESERVE tells the limit that refuses.
+-- Functions only: RESERVE tells the limit that refuses; LIMIT and BOUND that there is none.
