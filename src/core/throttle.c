@@ -140,6 +140,7 @@ static void share_more(core *c, const char *queue)
     r->own = r->page = true;
     r->answer.kind = CORE_ANSWER;
     put_bound(r->ops, PAWL_SCOPE_TENANTS, queue, 1, false);
+    r->ops->u.bound.only_move = true; /* a person may have ended the turns meanwhile */
     r->ops->audit = PAWL_AUDIT_NONE;
     request_gather(c, r);
 }
@@ -369,8 +370,9 @@ static bool beyond_its_end(core *c, core_task *t)
     c->rejected++;
     recur_refused(c, t);
     throttle_forget(c, t);
-    run_refuse(c, t, &(pawl_rate){0}, "rate key '%s' of type '%s' has no slot before its schedule ends: the next one is at %.19sZ",
-               name, t->body->type, at);
+    run_refuse(c, t, &(pawl_rate){0},
+               "rate key '%s' of type '%s' has no slot before its schedule ends: the next one is at %.19sZ", name, t->body->type,
+               at);
     return true;
 }
 

@@ -255,6 +255,7 @@ static void more_pages(drive *d, core_call *call)
         assert_int_equal(op->u.bound.scope, PAWL_SCOPE_TENANTS);
         assert_string_equal(op->u.bound.name, "default");
         assert_int_equal(op->u.bound.most, 1);
+        assert_int_equal(op->u.bound.only_move, pages > 0); /* who ends the turns meanwhile has the last word */
         op->u.bound.more = ++pages < 3;
     }
 }
