@@ -108,19 +108,21 @@ pawl_status limits_pause(runtime *rt, const char *type, pawl_bytes key, bool pau
 
 #define AHEAD 8 /* occurrences that are looked at */
 
+/* The limit of the key; none: of the type, which stands before those of its keys. */
+static void stored_rate(runtime *rt, const char *type, pawl_bytes key, pawl_rate *out)
+{
+    pawl_limits *l;
+    if (!rt->store->type->limits || limits_get(rt, &(pawl_limit_filter){.type = type, .key = key, .limit = 1}, &l, NULL)) return;
+    const pawl_limit_info *at = l->count ? &l->limits[0] : NULL;
+    if (at && at->rate.permits > 0 && !at->node && (at->key.len > 0) == (key.len > 0)) *out = at->rate;
+    pawl_limits_free(l);
+}
+
 static pawl_rate rate_of(runtime *rt, const char *type, pawl_bytes key)
 {
     pawl_rate r = config_rate_of(rt, type);
-    pawl_limits *l;
-    if (!rt->store->type->limits || limits_get(rt, &(pawl_limit_filter){.type = type, .limit = PAGE_MOST}, &l, NULL)) return r;
-    char room[LIMIT_KEY_ROOM];
-    key = limit_key(key, room);
-    for (size_t i = 0; i < l->count; i++) {
-        const pawl_limit_info *at = &l->limits[i];
-        bool own = at->key.len == key.len && memcmp(at->key.data, key.data, key.len) == 0;
-        if (at->rate.permits > 0 && !at->node && (at->key.len == 0 || own)) r = at->rate;
-    }
-    pawl_limits_free(l);
+    stored_rate(rt, type, (pawl_bytes){0}, &r);
+    stored_rate(rt, type, key, &r);
     return r;
 }
 

@@ -1,6 +1,7 @@
 /* Rate limits: slots are taken exactly by core/rate's rules, once, by whoever asks. */
 #include "contract.h"
 #include "core/rate.h"
+#include <stdio.h>
 
 #define S PAWL_SECOND
 
@@ -764,6 +765,67 @@ static void budgets_are_shown(world *w)
     assert_true(page->count == 1 && !page->next && strcmp(page->limits[0].type, "u") == 0);
 }
 
+/* A key is there if it has a limit of its own or was used, under each type that is limited. */
+static void one_key_is_shown(world *w)
+{
+    static const char *const types[] = {"a", "t", "u"};
+    pawl_limit_filter k = {.key = pawl_str("k")};
+    limit(w, "t", per_second(2));
+    limit(w, "a", per_second(3));
+    assert_int_equal(limits_of(w, k)->count, 0);
+    apply(w, w->a, 0, op_limit(w, "u", "k", per_second(7)));
+    apply(w, w->a, 0, op_limit(w, "u", "l", per_second(7)));
+    dispatch(w, (spec){.type = "a", .rate_key = "k"});
+    for (int i = 0; i < 4; i++) due(w, i < 3 ? "k" : "j");
+    pawl_limits *all = limits_of(w, k);
+    assert_true(all->count == 3 && !all->next);
+    for (int i = 0; i < 3; i++) {
+        assert_true(all->limits[i].key.len == 1 && all->limits[i].key.data[0] == 'k' && all->limits[i].own == (i == 2));
+        assert_string_equal(all->limits[i].type, types[i]);
+    }
+    k.limit = 1;
+    for (int i = 0; i < 3; i++) {
+        pawl_limits *page = limits_of(w, k);
+        assert_true(page->count == 1 && !page->next == (i == 2) && strcmp(page->limits[0].type, types[i]) == 0);
+        k.cursor = page->next;
+    }
+    k = (pawl_limit_filter){.key = pawl_str("k"), .type = "t"};
+    assert_int_equal(limits_of(w, k)->count, 1);
+    k = (pawl_limit_filter){.key = pawl_str("k"), .waiting = true};
+    assert_true(limits_of(w, k)->count == 1 && limits_of(w, k)->limits[0].waiting == 1);
+    k = (pawl_limit_filter){.key = pawl_str("j"), .waiting = true};
+    assert_int_equal(limits_of(w, k)->count, 0);
+    assert_int_equal(limits_of(w, (pawl_limit_filter){.type = "u"})->count, 2);
+    assert_int_equal(limits_of(w, (pawl_limit_filter){.type = "v"})->count, 0);
+}
+
+/* Page by page: none is missed or shown twice, whether it has a limit, a budget, or both. */
+static void limits_are_shown_in_pages(world *w)
+{
+    char key[16], before[16] = "";
+    int found = 0;
+    pawl_limit_filter filter = {.limit = 7};
+    limit(w, "t", per_second(2));
+    limit(w, "u", per_second(2));
+    for (int i = 0; i < 500; i++) {
+        snprintf(key, sizeof key, "k%03d", i);
+        if (i % 10 == 0) apply(w, w->a, 0, op_limit(w, "t", key, per_second(3)));
+        if (i % 20 != 0) dispatch(w, (spec){.rate_key = key});
+    }
+    do {
+        pawl_limits *page = limits_of(w, filter);
+        assert_in_range(page->count, 1, 7);
+        for (size_t i = 0; i < page->count; i++, found++) {
+            const pawl_limit_info *l = &page->limits[i];
+            snprintf(key, sizeof key, "%s%.*s", l->type, (int)l->key.len, l->key.data);
+            assert_true(strcmp(key, before) > 0 && l->own == (l->key.len == 0 || (found - 1) % 10 == 0));
+            strcpy(before, key);
+        }
+        filter.cursor = page->next;
+    } while (filter.cursor);
+    assert_int_equal(found, 502);
+}
+
 static void they_outlive_the_handle(world *w)
 {
     limit(w, "t", per_second(1));
@@ -861,6 +923,8 @@ CASES(rate_cases){
     {"rate: long keys are known by their hash", long_keys_are_known_by_their_hash},
     {"rate: idle budgets are forgotten", idle_budgets_are_forgotten},
     {"rate: budgets are shown", budgets_are_shown},
+    {"rate: one key is shown", one_key_is_shown},
+    {"rate: limits are shown in pages", limits_are_shown_in_pages},
     {"rate: they outlive the handle", they_outlive_the_handle},
     {NULL, NULL},
 };

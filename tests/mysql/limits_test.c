@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "mysql/race.h"
+#include "store/budget.h"
 #include "store/store.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -444,6 +445,36 @@ static void a_backlog_leaves_the_way(void **state)
     race_check(&s.race);
 }
 
+static int64_t rows_of_limits(pawl_limit_filter filter, size_t count)
+{
+    const char *const sum = "SELECT COALESCE(SUM(ROWS_READ), 0) FROM information_schema.TABLE_STATISTICS "
+                            "WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN ('pawl_budget', 'pawl_limit')";
+    pawl_arena *arena = arena_new(alloc_default(), 0);
+    pawl_query query = {.kind = PAWL_QUERY_LIMITS, .limit_filter = &filter};
+    int64_t before = my_bed_int(s.race.my, "%s", sum);
+    assert_int_equal(store_read(s.race.quick, &query, arena, NULL), PAWL_OK);
+    assert_int_equal(query.limits->count, count);
+    arena_free(arena);
+    return my_bed_int(s.race.my, "%s", sum) - before;
+}
+
+/* A key is looked up, and a page begins where the last one ended, among however many budgets. */
+static void others_are_not_read(void **state)
+{
+    (void)state;
+    set_scene();
+    my_bed_exec(s.race.my, "SET GLOBAL userstat = 1");
+    my_bed_exec(s.race.my, "INSERT INTO pawl_budget (type_id, rate_key) SELECT (SELECT MIN(type_id) FROM pawl_limit), seq "
+                           "FROM seq_100000_to_109999");
+    assert_in_range(rows_of_limits((pawl_limit_filter){.key = pawl_str("105000"), .limit = 100}, 1), 1, 20);
+    assert_in_range(rows_of_limits((pawl_limit_filter){.type = "t", .key = pawl_str("nobody"), .limit = 1}, 0), 0, 20);
+    pawl_arena *arena = arena_new(alloc_default(), 0);
+    pawl_limit_filter late = {.limit = 10, .cursor = budget_cursor(arena, "t", pawl_str("109000"))};
+    assert_in_range(rows_of_limits(late, 10), 10, 2000);
+    arena_free(arena);
+    my_bed_exec(s.race.my, "SET GLOBAL userstat = 0");
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -462,8 +493,9 @@ static int tear_down(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_commits), cmocka_unit_test(the_first_is_killed), cmocka_unit_test(a_deadlock_is_tried_again),
-        cmocka_unit_test(the_programs_own_transaction), cmocka_unit_test(a_backlog_leaves_the_way)};
+        cmocka_unit_test(the_first_commits),         cmocka_unit_test(the_first_is_killed),
+        cmocka_unit_test(a_deadlock_is_tried_again), cmocka_unit_test(the_programs_own_transaction),
+        cmocka_unit_test(a_backlog_leaves_the_way),  cmocka_unit_test(others_are_not_read)};
     if (!my_bed_there()) return BED_SKIP;
     return cmocka_run_group_tests_name("limits", tests, set_up, tear_down);
 }

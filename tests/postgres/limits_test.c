@@ -338,6 +338,33 @@ static void a_flood_is_moved_along(void **state)
     assert_int_equal(bed_int(s.m.pg, "SELECT tat_us FROM pawl_budget WHERE key = 'k'"), first_us + (FLOOD - 2 + BURST) * S);
 }
 
+static int64_t pages_of_limits(const char *from, int wanted)
+{
+    const char *const fetched =
+        "SELECT pg_stat_get_xact_blocks_fetched('pawl_budget'::regclass) + pg_stat_get_xact_blocks_fetched("
+        "'pawl_limit'::regclass)";
+    bed_exec(s.m.pg, "BEGIN");
+    int64_t before = bed_int(s.m.pg, "%s", fetched);
+    assert_int_equal(bed_int(s.m.pg, "SELECT count(*) FROM pawl_limits(NULL, %s)", from), wanted);
+    int64_t pages = bed_int(s.m.pg, "%s", fetched) - before;
+    bed_exec(s.m.pg, "ROLLBACK");
+    return pages;
+}
+
+/* A key is looked up, and a page begins where the last one ended, among however many budgets. */
+static void others_are_not_read(void **state)
+{
+    (void)state;
+    set_scene();
+    bed_exec(s.m.pg,
+             "INSERT INTO pawl_budget (type_id, key, tat_us, tat_part, permits, period_us, burst, seen_us, epoch, last_id,"
+             "last_slot_us) SELECT (SELECT min(type_id) FROM pawl_limit), convert_to(i::text, 'UTF8'), 1, 0, 1, 1000000, 1, 1, 1,"
+             "0, 0 FROM generate_series(100000, 109999) i");
+    assert_in_range(pages_of_limits("'', NULL, NULL, '105000', false, 100", 1), 1, 30);
+    assert_in_range(pages_of_limits("'', NULL, 't', 'nobody', false, 100", 0), 1, 30);
+    assert_in_range(pages_of_limits("'t', '109000', NULL, NULL, false, 10", 10), 10, 200);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -356,7 +383,8 @@ static int tear_down(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(the_first_commits), cmocka_unit_test(the_first_is_killed),
-                                              cmocka_unit_test(an_idle_budget_goes), cmocka_unit_test(a_flood_is_moved_along)};
+                                              cmocka_unit_test(an_idle_budget_goes), cmocka_unit_test(a_flood_is_moved_along),
+                                              cmocka_unit_test(others_are_not_read)};
     if (!bed_there(false)) return BED_SKIP;
     return cmocka_run_group_tests_name("limits", tests, set_up, tear_down);
 }

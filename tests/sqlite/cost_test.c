@@ -1,5 +1,6 @@
 /* What things cost, in rows looked at and not in time: what nobody may run yet costs a claim nothing, and finished work costs
  * nothing at all. SQLite counts the steps of its virtual machine. */
+#include "store/budget.h"
 #include "support.h"
 #include <stdio.h>
 
@@ -211,6 +212,40 @@ static void a_list_of_an_hour_costs_what_the_hour_holds(void **state)
     store_close(s);
 }
 
+static int64_t steps_of_limits(place *p, pawl_store *s, pawl_limit_filter filter, size_t count)
+{
+    pawl_query query = {.kind = PAWL_QUERY_LIMITS, .limit_filter = &filter};
+    reader_steps(s);
+    assert_ok(p, store_read(s, &query, p->arena, &p->err));
+    assert_int_equal(query.limits->count, count);
+    return reader_steps(s);
+}
+
+/* A key is looked up, and a page begins where the last one ended, among however many budgets. */
+static void a_limit_costs_no_look_at_others(void **state)
+{
+    place *p = *state;
+    pawl_store *s = open_store(p);
+    pawl_op op = {.kind = PAWL_OP_LIMIT, .u.limit = {.type = "t", .rate = {.permits = 1, .period_us = PAWL_SECOND}}};
+    pawl_op *ops[] = {&op};
+    assert_ok(p, s->type->apply(s, &(pawl_batch){.ops = ops, .count = 1}, p->arena, &p->err));
+    sqlite3 *db = inside(s)->writer.db;
+    assert_int_equal(
+        sqlite3_exec(db,
+                     "WITH RECURSIVE n (i) AS (VALUES (100000) UNION ALL SELECT i + 1 FROM n WHERE i < 119999) "
+                     "INSERT INTO pawl_budget SELECT NULL, (SELECT type_id FROM pawl_limit), CAST(i AS BLOB), 1, 0, 1, "
+                     "1000000, 1, 1, 1, 0, 0 FROM n",
+                     NULL, NULL, NULL),
+        SQLITE_OK);
+    assert_true(steps_of_limits(p, s, (pawl_limit_filter){.key = pawl_str("110000"), .limit = 100}, 1) < 300);
+    assert_true(steps_of_limits(p, s, (pawl_limit_filter){.type = "t", .key = pawl_str("nobody"), .limit = 1}, 0) < 300);
+    int64_t first = steps_of_limits(p, s, (pawl_limit_filter){.limit = 10}, 10);
+    pawl_limit_filter filter = {.limit = 10, .cursor = budget_cursor(p->arena, "t", pawl_str("119000"))};
+    int64_t late = steps_of_limits(p, s, filter, 10);
+    assert_true(first < 3000 && late < 3000);
+    store_close(s);
+}
+
 /* ---- concurrency limits ------------------------------------------------------------------------------------------ */
 
 /* How often statements of place.sql were run, the look whether there is any limit aside. */
@@ -399,6 +434,7 @@ int main(void)
         TEST(history_costs_nothing),
         TEST(an_idle_sweep_costs_nothing),
         TEST(a_list_of_an_hour_costs_what_the_hour_holds),
+        TEST(a_limit_costs_no_look_at_others),
         TEST(without_limits_nothing_is_asked),
         TEST(blocked_tasks_cost_nothing),
     };

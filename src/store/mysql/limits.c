@@ -308,7 +308,7 @@ bool my_sweep_budgets(my_store *s, conn *c, int64_t now_us, int *left)
 
 /* ---- looking ----------------------------------------------------------------------------------------------------------------- */
 
-enum { TYPE, KEY, OWN, OF_TYPE, BUDGET, WAITING = BUDGET + 9 }; /* columns of SQL_limits_list */
+enum { KEY, OWN, OF_TYPE, BUDGET, WAITING = BUDGET + 9 }; /* columns of SQL_limits_list */
 
 /* false: nothing limits it. */
 static bool describe(const answer *a, int row, int64_t now_us, pawl_limit_info *info)
@@ -330,48 +330,55 @@ static bool describe(const answer *a, int row, int64_t now_us, pawl_limit_info *
     return true;
 }
 
-/* Which of them, for SQL_limits_list. */
-static void put_filter(const conn *c, buf *b, const pawl_limit_filter *f)
+typedef struct looking {
+    reading *r;
+    const pawl_limit_filter *filter;
+    pawl_limits *out;
+    pawl_limit_info *infos;
+} looking;
+
+/* Of which keys, for SQL_limits_list: the one that is asked for, those after one, or all (NULL). */
+static void put_which(looking *l, const pawl_bytes *after)
 {
-    buf_str(b, "TRUE");
-    if (f->type) {
-        buf_str(b, " AND n.text = ");
-        lit_bytes(c, b, (pawl_bytes){f->type, strlen(f->type)});
+    pawl_bytes only = l->filter->key;
+    conn *c = l->r->c;
+    buf b;
+    buf_init(&b, l->r->s->allocator, 64 << 10);
+    buf_str(&b, "TRUE");
+    if (only.len) {
+        buf_str(&b, " AND rate_key = ");
+        lit_bytes(c, &b, only);
     }
-    if (f->key.len) {
-        buf_str(b, " AND x.rate_key = ");
-        lit_bytes(c, b, f->key);
+    if (after) {
+        buf_str(&b, " AND rate_key > ");
+        lit_bytes(c, &b, after->data ? *after : (pawl_bytes){"", 0});
     }
+    const char *copy = b.failed ? NULL : pawl_arena_bytes(l->r->arena, buf_text(&b), b.len); /* it must last until it is sent */
+    if (!copy) l->r->no_memory = true;
+    my_put_raw(c, copy ? copy : "FALSE", copy ? b.len : 5);
+    buf_done(&b);
 }
 
-static bool ask_page(reading *r, const pawl_limit_filter *f, const char *type, pawl_bytes key, int64_t now_us)
+/* false: there is no more of the type, or no more room. */
+static bool look_at_page(looking *l, int32_t type_id, const char *type, const pawl_bytes *after, pawl_bytes *last)
 {
-    buf which;
-    buf_init(&which, r->s->allocator, 64 << 10);
-    put_filter(r->c, &which, f);
-    if (which.failed) r->no_memory = true;
+    reading *r = l->r;
+    pawl_limits *out = l->out;
     my_script(r->c);
-    my_put_bytes(r->c, (pawl_bytes){type, strlen(type)});
-    my_put_bytes(r->c, key.data ? key : (pawl_bytes){"", 0});
-    my_put_int(r->c, now_us);
-    my_put_raw(r->c, buf_text(&which), which.len);
-    bool good = my_ask(r, SQL_limits_list);
-    buf_done(&which);
-    return good && !r->no_memory;
-}
-
-/* false: there is no more room. */
-static bool take_page(reading *r, const pawl_limit_filter *f, pawl_limits *out, pawl_limit_info *infos, pawl_limit_info *last)
-{
+    my_put_int(r->c, type_id);
+    put_which(l, after);
+    my_put_int(r->c, out->now_us);
+    if (r->no_memory || !my_ask(r, SQL_limits_list)) return false;
     const answer *a = my_answer(r->c, SQL_limits_list);
     for (int i = 0; i < a->rows && !r->no_memory; i++) {
-        *last = (pawl_limit_info){.type = my_read_text(r, a, i, TYPE), .key = my_read_bytes(r, a, i, KEY)};
-        if (!describe(a, i, out->now_us, last) || (f->waiting && last->waiting == 0)) continue;
-        if (out->count == (size_t)f->limit) {
-            out->next = budget_cursor(r->arena, infos[out->count - 1].type, infos[out->count - 1].key);
+        pawl_limit_info info = {.type = type, .key = my_read_bytes(r, a, i, KEY)};
+        *last = info.key;
+        if (!describe(a, i, out->now_us, &info) || (l->filter->waiting && info.waiting == 0)) continue;
+        if (out->count == (size_t)l->filter->limit) {
+            out->next = budget_cursor(r->arena, l->infos[out->count - 1].type, l->infos[out->count - 1].key);
             return false;
         }
-        infos[out->count++] = *last;
+        l->infos[out->count++] = info;
     }
     return a->rows == PAGE;
 }
@@ -384,16 +391,46 @@ static int64_t now_of(reading *r)
     return test ? test->wall_us(test->ctx) : get_int(my_answer(r->c, SQL_limits_now), 0, 0);
 }
 
+typedef struct limited_type {
+    int32_t id;
+    const char *name;
+} limited_type;
+
+/* From a name on, in their order; those that are asked for. */
+static limited_type *types_of(looking *l, const char *from, int *count)
+{
+    reading *r = l->r;
+    my_script(r->c);
+    my_put_bytes(r->c, (pawl_bytes){from, strlen(from)});
+    if (!my_ask(r, SQL_limits_types)) return NULL;
+    const answer *a = my_answer(r->c, SQL_limits_types);
+    limited_type *types = my_read_alloc(r, ((size_t)a->rows + 1) * sizeof *types);
+    for (int i = 0; types && i < a->rows; i++) {
+        const char *name = my_read_text(r, a, i, 1);
+        if (r->no_memory) return NULL;
+        if (!l->filter->type || strcmp(l->filter->type, name) == 0)
+            types[(*count)++] = (limited_type){(int32_t)get_int(a, i, 0), name};
+    }
+    return types;
+}
+
 bool my_limits_read(reading *r, pawl_query *query)
 {
     const pawl_limit_filter *f = query->limit_filter;
-    pawl_limit_info last = {.type = ""};
-    if (f->cursor && !budget_cursor_read(r->arena, f->cursor, &last.type, &last.key)) return false;
+    const char *from = "";
+    pawl_bytes last = {0};
+    int count = 0;
+    if (f->cursor && !budget_cursor_read(r->arena, f->cursor, &from, &last)) return false;
     pawl_limits *out = query->limits = my_read_alloc(r, sizeof *out);
     pawl_limit_info *infos = my_read_alloc(r, ((size_t)f->limit + 1) * sizeof *infos);
     if (!out || !infos) return true;
+    looking l = {r, f, out, infos};
     out->now_us = now_of(r);
     out->limits = infos;
-    while (!r->failed && ask_page(r, f, last.type, last.key, out->now_us) && take_page(r, f, out, infos, &last)) {}
+    limited_type *types = types_of(&l, from, &count);
+    for (int i = 0; types && i < count && !out->next; i++) {
+        const pawl_bytes *after = f->cursor && strcmp(types[i].name, from) == 0 ? &last : NULL;
+        while (look_at_page(&l, types[i].id, types[i].name, after, &last)) after = &last;
+    }
     return true;
 }

@@ -117,23 +117,29 @@ STRAIGHT_JOIN @.pawl_budget g FORCE INDEX (PRIMARY) ON g.type_id = x.type_id AND
 WHERE x.tat_us < $3 AND x.seen_us < $3 AND g.tat_us < $3 AND g.seen_us < $3
     AND NOT EXISTS (SELECT 1 FROM @.pawl_slotted s WHERE s.type_id = x.type_id AND s.rate_key = x.rate_key);
 
--- Limits, and budgets of types that have one, from a place on, in the order of pages.
+-- Types that have limits, in the order of pages.
+
+-- name: limits_types
+SELECT n.id, n.text FROM (SELECT DISTINCT type_id FROM @.pawl_limit) x JOIN @.pawl_name n ON n.id = x.type_id
+WHERE n.text >= $1 ORDER BY n.text;
+
+-- Keys of type $1 that have a limit or a budget: the next ones ($2 says after which), or one.
 
 -- name: limits_list
-SELECT n.text, x.rate_key,
+SELECT x.rate_key,
     (SELECT CONCAT_WS(' ', l.permits, l.period_us, l.burst, l.horizon_us, l.flags) FROM @.pawl_limit l
-     WHERE l.type_id = x.type_id AND l.rate_key = x.rate_key),
+     WHERE l.type_id = $1 AND l.rate_key = x.rate_key),
     (SELECT CONCAT_WS(' ', l.permits, l.period_us, l.burst, l.horizon_us, l.flags) FROM @.pawl_limit l
-     WHERE l.type_id = x.type_id AND l.rate_key = ''),
+     WHERE l.type_id = $1 AND l.rate_key = ''),
     g.tat_us, g.tat_part, g.permits, g.period_us, g.burst, g.seen_us, g.epoch, g.last_id, g.last_slot_us,
     (SELECT COUNT(*) FROM @.pawl_slotted s FORCE INDEX (pawl_slotted_budget)
      JOIN @.pawl_live l FORCE INDEX (PRIMARY) ON l.id = s.task_id
-     WHERE s.type_id = x.type_id AND s.rate_key = x.rate_key AND l.run_at_us > $3)
+     WHERE s.type_id = $1 AND s.rate_key = x.rate_key AND l.run_at_us > $3)
 FROM (
-    SELECT type_id, rate_key FROM @.pawl_limit WHERE permits > 0 OR flags & 8
+    (SELECT rate_key FROM @.pawl_limit FORCE INDEX (PRIMARY) WHERE type_id = $1 AND $2 AND (permits > 0 OR flags & 8)
+     ORDER BY rate_key LIMIT 200)
     UNION
-    SELECT type_id, rate_key FROM @.pawl_budget) x
-JOIN @.pawl_name n ON n.id = x.type_id
-LEFT JOIN @.pawl_budget g ON g.type_id = x.type_id AND g.rate_key = x.rate_key
-WHERE (n.text > $1 OR (n.text = $1 AND x.rate_key > $2)) AND $4
-ORDER BY n.text, x.rate_key LIMIT 200;
+    (SELECT rate_key FROM @.pawl_budget FORCE INDEX (PRIMARY) WHERE type_id = $1 AND $2 ORDER BY rate_key LIMIT 200)
+    ORDER BY rate_key LIMIT 200) x
+LEFT JOIN @.pawl_budget g FORCE INDEX (PRIMARY) ON g.type_id = $1 AND g.rate_key = x.rate_key
+ORDER BY x.rate_key;

@@ -16,7 +16,7 @@
     /* limits.sql */ \
     X(limits_now) X(limit_types) X(budgets_lock) X(budgets_put) X(rate_heads) X(slotted_put) X(slotted_drop) X(slots) X(backlog) \
     X(live_move) X(limits_lock) X(limit_old) X(limit_put) X(limits_changed) X(slotted_of) X(budgets_next) X(budgets_drop) \
-    X(limits_list) \
+    X(limits_types) X(limits_list) \
     /* places.sql */ \
     X(version) X(version_shared) X(bound_kinds) X(spots_make) X(spots_ask) X(spots_lock) X(spots_of) X(stands) X(places) X(places_beside) X(spot_first) \
     X(line_ends) X(line_from) X(line_step) X(line_at) X(line_first) X(order_first) X(places_put) X(places_drop) X(blocked_put) X(blocked_drop) \

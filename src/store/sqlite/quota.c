@@ -424,7 +424,7 @@ static int64_t waiting(conn *c, int64_t budget_id, int64_t now_us)
     return count;
 }
 
-/* false: nothing limits it. */
+/* false: nothing limits it, or nobody has used it. */
 static bool describe(reading *r, int64_t type_id, pawl_limit_info *info)
 {
     conn *c = r->c;
@@ -441,40 +441,68 @@ static bool describe(reading *r, int64_t type_id, pawl_limit_info *info)
     bool used = row_read(c, type_id, info->key, &budget_id, &row);
     budget_tell(used ? &row : NULL, &limit, r->now_us, info);
     info->waiting = used ? waiting(c, budget_id, r->now_us) : 0;
+    return used || info->own;
+}
+
+typedef struct looking {
+    reading *r;
+    const pawl_limit_filter *filter;
+    pawl_limits *out;
+    pawl_limit_info *infos;
+} looking;
+
+/* false: there is no more room. */
+static bool look_at(looking *l, int64_t type_id, const char *type, pawl_bytes key)
+{
+    pawl_limits *out = l->out;
+    pawl_limit_info info = {.type = type, .key = read_bytes(l->r, key)}, *last = &l->infos[out->count];
+    if (l->r->no_memory) return false;
+    if (!describe(l->r, type_id, &info) || (l->filter->waiting && info.waiting == 0)) return true;
+    if (out->count == (size_t)l->filter->limit) {
+        out->next = budget_cursor(l->r->arena, last[-1].type, last[-1].key);
+        return false;
+    }
+    *last = info;
+    out->count++;
     return true;
 }
 
-static bool asked_for(const pawl_limit_filter *f, const char *type, pawl_bytes key)
+/* What there is of a type, after a key; NULL: all of it. false: there is no more room. */
+static bool look_at_type(looking *l, int64_t type_id, const char *type, const pawl_bytes *after)
 {
-    if (f->type && strcmp(f->type, type) != 0) return false;
-    return f->key.len == 0 || (f->key.len == key.len && memcmp(f->key.data, key.data, key.len) == 0);
+    pawl_bytes only = l->filter->key;
+    if (only.len > 0) return (after && budget_order("", only, "", *after) <= 0) || look_at(l, type_id, type, only);
+    if (!after && !look_at(l, type_id, type, (pawl_bytes){0})) return false;
+    query q = query_on(l->r->c, SQL_limits_keys);
+    put_int(&q, type_id);
+    put_key(&q, after ? *after : (pawl_bytes){0});
+    put_int(&q, l->filter->waiting);
+    bool room = true;
+    while (room && query_row(&q)) room = look_at(l, type_id, type, get_bytes(&q));
+    query_end(&q);
+    return room;
 }
 
 bool limits_read(reading *r, pawl_query *query_)
 {
     const pawl_limit_filter *f = query_->limit_filter;
-    const char *type = "";
-    pawl_bytes key = {0};
-    if (f->cursor && !budget_cursor_read(r->arena, f->cursor, &type, &key)) return false;
+    const char *from = "";
+    pawl_bytes after = {0};
+    if (f->cursor && !budget_cursor_read(r->arena, f->cursor, &from, &after)) return false;
     pawl_limits *out = query_->limits = read_alloc(r, sizeof *out);
     pawl_limit_info *infos = read_alloc(r, ((size_t)f->limit + 1) * sizeof *infos);
     if (!out || !infos) return true;
+    looking l = {r, f, out, infos};
     out->now_us = r->now_us;
     out->limits = infos;
-    query q = query_on(r->c, SQL_limits_list);
-    put_text(&q, type);
-    put_key(&q, key);
-    while (!r->no_memory && query_row(&q)) {
-        pawl_limit_info info = {.type = read_text(r, get_text(&q))};
-        info.key = read_bytes(r, get_bytes(&q));
+    query q = query_on(r->c, SQL_limits_types);
+    put_text(&q, from);
+    for (bool room = true; room && query_row(&q);) {
         int64_t type_id = get_int(&q);
-        if (!asked_for(f, info.type, info.key) || !describe(r, type_id, &info)) continue;
-        if (f->waiting && info.waiting == 0) continue;
-        if (out->count == (size_t)f->limit) {
-            out->next = budget_cursor(r->arena, infos[out->count - 1].type, infos[out->count - 1].key);
-            break;
-        }
-        infos[out->count++] = info;
+        const char *type = read_text(r, get_text(&q));
+        if (r->no_memory) break;
+        if (!f->type || strcmp(f->type, type) == 0)
+            room = look_at_type(&l, type_id, type, f->cursor && strcmp(type, from) == 0 ? &after : NULL);
     }
     query_end(&q);
     return true;

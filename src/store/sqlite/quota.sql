@@ -67,15 +67,23 @@ UPDATE pawl_live SET run_at_us = ? WHERE id = ?;
 -- name: live_pull
 UPDATE pawl_live SET run_at_us = min(run_at_us, ?) WHERE id = ?;
 
--- Limits, and budgets of types that have one, from a place on, in the order of pages.
+-- Types that have limits, from one to the next of the table's key, in the order of pages.
 
--- name: limits_list
-SELECT n.text, l.key, l.type_id FROM pawl_limit l JOIN pawl_name n ON n.id = l.type_id
-WHERE (l.permits > 0 OR l.flags & 8) AND (n.text, l.key) > (?1, ?2)
+-- name: limits_types
+WITH RECURSIVE t (id) AS (
+    SELECT min(type_id) FROM pawl_limit
+    UNION ALL
+    SELECT (SELECT min(l.type_id) FROM pawl_limit l WHERE l.type_id > t.id) FROM t WHERE t.id IS NOT NULL)
+SELECT n.id, n.text FROM t JOIN pawl_name n ON n.id = t.id WHERE n.text >= ? ORDER BY n.text;
+
+-- Keys of a type, after one, that have a limit or a budget. Both come in their order, so it reads no more than a page has.
+
+-- name: limits_keys
+SELECT key FROM pawl_limit WHERE type_id = ?1 AND key > ?2 AND (permits > 0 OR flags & 8)
 UNION
-SELECT n.text, g.key, g.type_id FROM pawl_budget g JOIN pawl_name n ON n.id = g.type_id
-WHERE (n.text, g.key) > (?1, ?2)
-ORDER BY 1, 2;
+SELECT g.key FROM pawl_budget g INDEXED BY sqlite_autoindex_pawl_budget_1
+WHERE g.type_id = ?1 AND g.key > ?2 AND (NOT ?3 OR EXISTS (SELECT 1 FROM pawl_slotted s WHERE s.budget_id = g.id))
+ORDER BY 1;
 
 -- name: slotted_total
 SELECT count(*) FROM (SELECT 1 FROM pawl_slotted LIMIT 100000);

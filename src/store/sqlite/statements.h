@@ -10,7 +10,7 @@
     X(receipt_get) X(receipt_put) X(slot_add) X(born_add) X(seen_get) X(seen_put) X(rollup_get) X(rollup_put) \
     /* quota.sql */ \
     X(limit_any) X(limit_each) X(limit_get) X(limit_own) X(limit_put) X(budget_get) X(budget_each) X(budget_add) X(budget_put) X(budget_walk) X(budget_drop) \
-    X(slotted_get) X(slotted_has) X(slotted_put) X(slotted_drop) X(slotted_of_type) X(slotted_of_key) X(live_slot) X(live_pull) X(limits_list) X(slotted_total) X(slotted_count) \
+    X(slotted_get) X(slotted_has) X(slotted_put) X(slotted_drop) X(slotted_of_type) X(slotted_of_key) X(live_slot) X(live_pull) X(limits_types) X(limits_keys) X(slotted_total) X(slotted_count) \
     /* place.sql */ \
     X(bound_any) X(bound_get) X(bound_keys) X(bound_ever) X(bound_put) X(spot_get) X(spot_by_id) X(spot_add) X(spot_drop) X(spot_walk) \
     X(spots_of_name) X(place_count) X(place_gap) X(place_put) X(place_of_task) X(place_has) X(place_drop) X(place_pending) \

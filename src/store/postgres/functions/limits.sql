@@ -554,7 +554,8 @@ BEGIN
 END $$;
 
 -- Limits, and budgets of types that have one, from a place on in the order of types and keys. own: the limit is that of the key. p_waiting:
--- only where tasks wait. tat_us and what follows are NULL where no budget was used.
+-- only where tasks wait. tat_us and what follows are NULL where no budget was used. One key is
+-- looked up, and types are found from one to the next of the index.
 CREATE OR REPLACE FUNCTION pawl_limits(p_clock int8[], p_type text, p_key bytea, p_only_type text, p_only_key bytea, p_waiting bool, p_limit int4)
 RETURNS TABLE (now_us int8, type text, key bytea, own bool, permits int4, period_us int8, burst int4, horizon_us int8, flags int4,
                waiting int8, tat_us int8, tat_part int4, b_permits int4, b_period_us int8, b_burst int4, seen_us int8, epoch int8)
@@ -566,15 +567,18 @@ DECLARE
     v_count int4 := 0;
 BEGIN
     now_us := coalesce(p_clock[1], pawl_now());
-    FOR t IN SELECT n.id, n.text::text AS text FROM pawl_name n
-             WHERE EXISTS (SELECT FROM pawl_limit x WHERE x.type_id = n.id AND pawl_in_force(x.permits, x.flags))
-                 AND n.text >= p_type AND (p_only_type IS NULL OR n.text = p_only_type) ORDER BY n.text LOOP
+    FOR t IN WITH RECURSIVE y AS (
+                 SELECT min(x.type_id) AS id FROM pawl_limit x
+                 UNION ALL
+                 SELECT (SELECT min(x.type_id) FROM pawl_limit x WHERE x.type_id > y.id) FROM y WHERE y.id IS NOT NULL)
+             SELECT n.id, n.text::text AS text FROM y JOIN pawl_name n ON n.id = ANY (ARRAY[y.id])
+             WHERE n.text >= p_type AND (p_only_type IS NULL OR n.text = p_only_type) ORDER BY n.text LOOP
         type := t.text;
         key := CASE WHEN t.text = p_type THEN p_key END;
         LOOP
-            key := pawl_limits_next(t.id, key, p_waiting);
+            key := CASE WHEN p_only_key IS NULL THEN pawl_limits_next(t.id, key, p_waiting)
+                        WHEN key IS NULL OR key < p_only_key THEN p_only_key END;
             EXIT WHEN key IS NULL;
-            CONTINUE WHEN p_only_key IS NOT NULL AND key <> p_only_key;
             SELECT * INTO l FROM pawl_limit x WHERE x.type_id = t.id AND x.key = pawl_limits.key AND pawl_in_force(x.permits, x.flags);
             own := FOUND;
             IF NOT own THEN
@@ -582,6 +586,7 @@ BEGIN
                 CONTINUE WHEN NOT FOUND;
             END IF;
             SELECT * INTO b FROM pawl_budget x WHERE x.type_id = t.id AND x.key = pawl_limits.key;
+            CONTINUE WHEN b.id IS NULL AND NOT own;
             waiting := 0;
             IF b.id IS NOT NULL THEN
                 waiting := (SELECT count(*) FROM pawl_slotted s JOIN pawl_live v ON v.id = s.task_id

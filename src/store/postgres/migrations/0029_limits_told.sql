@@ -1,1 +1,1 @@
--- Functions only: RESERVE tells the limit that refuses; LIMIT and BOUND that there is none.
+-- Functions only: RESERVE tells the limit that refuses; LIMIT and BOUND that there is none; the limits of one key are looked up.
