@@ -1,5 +1,5 @@
 /* The bodies of pawl.h that take an engine: enter the handle, check what can be checked here, call, leave. */
-#include "runtime/runtime.h"
+#include "runtime/told.h"
 
 /* Enters the engine for the rest of the function; `status` is its answer. */
 #define ENTER(p)                                      \
@@ -282,6 +282,7 @@ pawl_status pawl_get(pawl *p, pawl_id id, pawl_info **out, pawl_error *err)
     ENTER(p);
     status = out ? valid_id(id, err) : null("out", err);
     if (!status) status = look_get(rt, id, out, err);
+    if (!status) told_show(rt, out, 1);
     LEAVE(p);
 }
 
@@ -289,6 +290,7 @@ pawl_status pawl_list(pawl *p, const pawl_filter *filter, pawl_page **out, pawl_
 {
     ENTER(p);
     status = out ? look_list(rt, filter, out, err) : null("out", err);
+    if (!status) told_show_page(rt, filter, *out);
     LEAVE(p);
 }
 

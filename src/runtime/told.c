@@ -43,6 +43,72 @@ void told_find(const pawl_query *nodes, int64_t id, const pawl_info *task, told_
     }
 }
 
+/* ---- tasks as they are shown --------------------------------------------------------------------------------------------- */
+
+#define ENTER_US PAWL_SECOND /* a look waits so long for the core */
+
+static bool is_parked(const pawl_info *task) { return task->state == PAWL_LEASED && strcmp(task->display, "throttled") == 0; }
+
+/* What the store calls running: the lease is all it knows of. */
+static bool may_be_parked(const pawl_info *task)
+{
+    return task->state == PAWL_LEASED && task->rate_key.len > 0 && strcmp(task->display, "running") == 0;
+}
+
+static void show_parked(pawl_info *task, int64_t slot_us)
+{
+    task->display = "throttled";
+    task->run_at_us = slot_us;
+    task->started_us = 0;
+}
+
+/* Those that this engine holds. How many are left that others may. */
+static size_t show_own(runtime *rt, pawl_info *const *tasks, size_t count)
+{
+    size_t others = 0;
+    for (size_t i = 0; i < count; i++) others += may_be_parked(tasks[i]);
+    if (others == 0 || !atomic_load(&rt->frozen) || loop_is_here(rt) || !loop_enter(rt, ENTER_US)) return others;
+    for (size_t i = 0; i < count; i++) {
+        core_task_state state = 0;
+        if (!may_be_parked(tasks[i]) || !core_holds(rt->core, tasks[i]->id, &state)) continue;
+        int64_t slot_us = core_slot(rt->core, tasks[i]->id);
+        others--;
+        if (state == CORE_PARKED && slot_us > 0) show_parked(tasks[i], slot_us);
+    }
+    loop_leave(rt);
+    return others;
+}
+
+static void show_told(const pawl_query *nodes, pawl_info *const *tasks, size_t count, int64_t now_us)
+{
+    const pawl_node_info *node;
+    told t;
+    for (size_t at = 0; next_told(nodes, &at, &node, &t);)
+        for (int k = 0; k < t.tasks_count; k++)
+            for (size_t i = 0; i < count && t.tasks[k].slot_us > now_us; i++)
+                if (tasks[i]->id == t.tasks[k].id && tasks[i]->node == node->id && may_be_parked(tasks[i]))
+                    show_parked(tasks[i], t.tasks[k].slot_us);
+}
+
+void told_show(runtime *rt, pawl_info *const *tasks, size_t count)
+{
+    pawl_arena *arena = show_own(rt, tasks, count) > 0 ? arena_new(&rt->allocator, 0) : NULL;
+    pawl_query nodes = {.kind = PAWL_QUERY_NODES};
+    if (arena && !look_read(rt, &nodes, arena, NULL)) show_told(&nodes, tasks, count, runtime_now(rt).wall_us);
+    arena_free(arena);
+}
+
+void told_show_page(runtime *rt, const pawl_filter *filter, pawl_page *page)
+{
+    pawl_info **tasks = (pawl_info **)page->tasks;
+    size_t kept = 0;
+    told_show(rt, tasks, page->count);
+    if (!filter || !filter->state || strcmp(filter->state, "running") != 0) return;
+    for (size_t i = 0; i < page->count; i++)
+        if (!is_parked(tasks[i])) tasks[kept++] = tasks[i];
+    page->count = kept;
+}
+
 /* ---- pages of limits ----------------------------------------------------------------------------------------------------- */
 
 typedef struct page {

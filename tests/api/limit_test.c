@@ -1,5 +1,6 @@
 /* Rate limits as a program sees them: inline mode, so that every start has an exact instant. */
 #include "harness.h"
+#include <time.h>
 
 #define START (INT64_C(1767225600) * PAWL_SECOND) /* 2026-01-01 */
 #define S PAWL_SECOND
@@ -472,6 +473,33 @@ static void parked_seen(world *w, pawl *other, int64_t parked, int64_t slot_us)
     pawl_stats_free(stats);
 }
 
+static size_t count_state(world *w, pawl *p, const char *state, const char *display)
+{
+    pawl_page *page;
+    size_t count = 0;
+    ok(pawl_list(p, &(pawl_filter){.state = state}, &page, &w->err));
+    for (size_t i = 0; i < page->count; i++) count += strcmp(page->tasks[i]->display, display) == 0;
+    pawl_page_free(page);
+    return count;
+}
+
+/* The last `parked` of the three wait at a node; the rest has run. */
+static void check_parked(world *w, pawl *p, const pawl_id ids[3], int parked, int64_t slot_us)
+{
+    for (int i = 0; i < 3; i++) {
+        pawl_info *info;
+        bool waits = i >= 3 - parked;
+        ok(pawl_get(p, ids[i], &info, &w->err));
+        assert_string_equal(info->display, waits ? "throttled" : "succeeded");
+        assert_true(!waits ||
+                    (info->state == PAWL_LEASED && info->started_us == 0 && info->run_at_us == slot_us + (i - 1) * S / 2));
+        pawl_info_free(info);
+    }
+    assert_int_equal(count_state(w, p, NULL, "throttled"), parked);
+    assert_int_equal(count_state(w, p, "leased", "throttled"), parked);
+    assert_int_equal(count_state(w, p, "running", "throttled"), 0);
+}
+
 /* Tasks that wait at one node for near slots are seen from another program on the store: counts, slots, and why. */
 static void what_a_node_holds_is_seen_by_others(void **state)
 {
@@ -491,7 +519,11 @@ static void what_a_node_holds_is_seen_by_others(void **state)
     assert_true(strstr(why.text, "rate key \"a\"") && strstr(why.text, "in 1") && why.until_us == START + 2 * S);
     ok(pawl_why(w->p, ids[1], &why, &w->err));
     assert_true(strstr(why.text, "rate key \"a\"") && why.until_us == START + S + S / 2);
+    check_parked(w, w->p, ids, 2, START + S + S / 2);
+    check_parked(w, other, ids, 2, START + S + S / 2);
     assert_int_equal(advance(w, 5 * S), 2);
+    check_parked(w, w->p, ids, 0, 0);
+    check_parked(w, other, ids, 0, 0);
     parked_seen(w, other, 0, 0);
     ok(pawl_close(other));
 }
@@ -689,6 +721,30 @@ static void a_limiter_of_ones_own(void **state)
     pawl_limits_free(l);
 }
 
+/* Whoever runs is running, also to itself. */
+static pawl_outcome look_at_myself(pawl_run *run, void *ctx)
+{
+    pawl_info *info;
+    world *w = ctx;
+    ok(pawl_get(pawl_run_engine(run), pawl_run_id(run), &info, &w->err));
+    note(w, "%s", info->display);
+    pawl_info_free(info);
+    return pawl_ok();
+}
+
+static void a_run_is_shown_as_running(void **state)
+{
+    world *w = *state;
+    pawl_handler h = limited(w, (pawl_rate){.permits = 1, .period_us = S / 2});
+    h.run = look_at_myself;
+    open_inline(w, &h, 1);
+    time_t began = time(NULL);
+    for (int i = 0; i < 3; i++) send(w, (pawl_task){.type = "t", .rate_key = pawl_str("a"), .delay_us = S});
+    advance(w, 3 * S);
+    assert_string_equal(w->journal, "running running running");
+    assert_true(time(NULL) - began < 2); /* no look waits for its own engine, a second each */
+}
+
 /* ---- threads ------------------------------------------------------------------------------------------------------------- */
 
 static void waiting_holds_no_worker(void **state)
@@ -782,6 +838,7 @@ int main(int argc, char **argv)
         TEST(keys_are_any_bytes),
         TEST(local_limits),
         TEST(a_limiter_of_ones_own),
+        TEST(a_run_is_shown_as_running),
         TEST(waiting_holds_no_worker),
         TEST(bad_input),
     };
