@@ -462,8 +462,8 @@ BEGIN
     INTO o_results
     FROM unnest(x.op, x.near, x.cancel, t.o_answer, t.o_slot, t.o_until, t.o_epoch) u (op, near, cancel, answer, slot, until, epoch);
     IF 3 = ANY (t.o_answer) THEN
-        SELECT o_results || string_agg('P ' || u.op || ' ' || l.permits || ' ' || l.period_us || ' ' || l.burst || ' ' || l.horizon_us || ' '
-            || l.flags || E'\n', '')
+        SELECT o_results || coalesce(string_agg('P ' || u.op || ' ' || l.permits || ' ' || l.period_us || ' ' || l.burst || ' ' || l.horizon_us
+            || ' ' || l.flags || E'\n', ''), '') -- the limit may have been taken away since
         INTO o_results
         FROM unnest(x.op, x.budget, t.o_answer) u (op, budget, answer) JOIN pawl_budget c ON c.id = ANY (ARRAY[u.budget]),
             LATERAL (SELECT * FROM pawl_limit y WHERE y.type_id = c.type_id AND y.key = ANY (ARRAY[c.key, ''::bytea])
