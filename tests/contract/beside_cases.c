@@ -16,13 +16,17 @@ static int64_t begin(world *w)
 
 static int take(world *w, int64_t n, int free) { return claim(w, w->a, n, (wish){.free = free}).got; }
 
-static int taken(world *w, const char *type)
+static pawl_place_info spot(world *w, const char *type)
 {
     pawl_place_filter filter = {.scope = PAWL_SCOPE_TYPE, .name = type, .limit = 10};
     pawl_query query = {.kind = PAWL_QUERY_PLACES, .place_filter = &filter};
     assert_int_equal(w->a->type->read(w->a, &query, w->arena, &w->err), PAWL_OK);
-    return query.places->count ? (int)query.places->places[0].taken : 0;
+    return query.places->count ? query.places->places[0] : (pawl_place_info){0};
 }
+
+static int taken(world *w, const char *type) { return (int)spot(w, type).taken; }
+
+static int blocked(world *w, const char *type) { return (int)spot(w, type).blocked; }
 
 /* Of type u, but that in the middle. */
 static void put_many(world *w, const char *middle)
@@ -40,6 +44,14 @@ static pawl_batch end_all(world *w, int64_t n, const char *type, pawl_id one)
             ops[count++] = op_finish(w, w->claimed[i].body->id, w->claimed[i].fence, PAWL_SUCCEEDED);
     pawl_batch b = apply_all(w, w->a, n, ops, count);
     for (int i = 0; i < count; i++) assert_int_equal(ops[i]->result, PAWL_OP_DONE);
+    return b;
+}
+
+static pawl_batch ends(world *w, int64_t n, const pawl_claimed *got)
+{
+    pawl_op *op = op_finish(w, got->body->id, got->fence, PAWL_SUCCEEDED);
+    pawl_batch b = apply_all(w, w->a, n, &op, 1);
+    assert_int_equal(op->result, PAWL_OP_DONE);
     return b;
 }
 
@@ -100,6 +112,38 @@ static void one_that_is_spawned(world *w)
     assert_string_equal(get(w, child->id)->display, "blocked");
 }
 
+/* ---- keys that go from one type to another ---------------------------------------------------------------------------- */
+
+static void a_blocked_one_replaced_by_another_type(world *w)
+{
+    int64_t n = begin(w);
+    bound(w, PAWL_SCOPE_TYPE, "t", 1);
+    insert(w, w->a, 0, (spec){0});
+    assert_int_equal(take(w, n, 10), 1);
+    pawl_claimed got = w->claimed[0];
+    pawl_id id = insert(w, w->a, 0, (spec){.key = "k"});
+    assert_string_equal(get(w, id)->display, "blocked");
+    assert_int_equal(apply(w, w->a, 0, op_insert(w, (spec){.type = "u", .key = "k"})), PAWL_OP_UPDATED);
+    assert_int_equal(blocked(w, "t"), 0);
+    assert_false(ends(w, n, &got).unblocked); /* there is nobody any more whom it could tell */
+    pawl_claimed other = claim_one(w, w->a, n);
+    assert_int_equal(other.body->id, id);
+    ends(w, n, &other);
+}
+
+/* It held the place of its line; the next one has it now. */
+static void one_in_order_replaced_by_another_type(world *w)
+{
+    int64_t n = begin(w);
+    bound_in_order(w, "t");
+    pawl_id first = insert(w, w->a, 0, (spec){.rate_key = "r", .key = "k"}), second = insert(w, w->a, 0, (spec){.rate_key = "r"});
+    assert_string_equal(get(w, second)->display, "blocked");
+    assert_int_equal(apply(w, w->a, 0, op_insert(w, (spec){.type = "u", .rate_key = "r", .key = "k"})), PAWL_OP_UPDATED);
+    assert_int_equal(take(w, n, 10), 2);
+    for (int i = 0; i < 2; i++) assert_true(w->claimed[i].body->id == (w->claimed[i].body->type[0] == 'u' ? first : second));
+    end_all(w, n, NULL, 0);
+}
+
 /* ---- limits that come and go ------------------------------------------------------------------------------------------ */
 
 static void put_while_they_run(world *w)
@@ -141,6 +185,24 @@ static void dropped_while_places_are_held(world *w)
     assert_int_equal(take(w, n, 10), 1);
 }
 
+/* The places that it gave them go with their ends, though nothing limits them any more. */
+static void put_and_dropped_while_they_run(world *w)
+{
+    int64_t n = begin(w);
+    put_many(w, "t");
+    assert_int_equal(take(w, n, 100), MANY);
+    bound(w, PAWL_SCOPE_TYPE, "t", 1);
+    bound(w, PAWL_SCOPE_QUEUE, "q", MANY);
+    assert_int_equal(taken(w, "t"), 1);
+    apply(w, w->a, 0, op_bound(w, PAWL_SCOPE_TYPE, "t", NULL, 0));
+    apply(w, w->a, 0, op_bound(w, PAWL_SCOPE_QUEUE, "q", NULL, 0));
+    end_all(w, n, NULL, 0);
+    assert_int_equal(taken(w, "t"), 0);
+    bound(w, PAWL_SCOPE_QUEUE, "q", 1);
+    insert(w, w->a, 0, (spec){.type = "v"});
+    assert_int_equal(take(w, n, 10), 1);
+}
+
 /* What goes back meanwhile waits for its tenant's turn. */
 static void turns_that_come_while_they_run(world *w)
 {
@@ -162,9 +224,12 @@ CASES(beside_cases){
     {"beside: one of many that come", one_of_many_that_come},
     {"beside: ends on both sides of those that hold places", ends_on_both_sides_of_those_that_hold_places},
     {"beside: one that is spawned", one_that_is_spawned},
+    {"beside: a blocked one replaced by another type", a_blocked_one_replaced_by_another_type},
+    {"beside: one in order replaced by another type", one_in_order_replaced_by_another_type},
     {"beside: a limit put while they run", put_while_they_run},
     {"beside: a limit of the queue put while they run", put_of_the_queue_while_they_run},
     {"beside: a limit dropped while places are held", dropped_while_places_are_held},
+    {"beside: a limit put and dropped while they run", put_and_dropped_while_they_run},
     {"beside: turns that come while they run", turns_that_come_while_they_run},
     {NULL, NULL},
 };

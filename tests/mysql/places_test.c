@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "mysql/race.h"
 #include "store/store.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,7 @@ typedef struct scene {
     int64_t h, n, r; /* nodes */
     pawl_id a, b, c, d, e, p, q, next_id;
     int64_t a_fence, b_fence;
+    bool beside; /* another type has a limit, whatever the scene */
 } scene;
 
 static scene s;
@@ -194,6 +196,7 @@ static void set_scene(bool bare)
     s.h = join();
     s.n = join();
     s.r = join();
+    if (s.beside) bound(s.race.quick, PAWL_SCOPE_TYPE, "another", 1, false, &a);
     if (!bare) {
         bound(s.race.quick, PAWL_SCOPE_KEYS, "t", 2, false, &a);
         assert_int_equal(a.result, PAWL_OP_DONE);
@@ -347,15 +350,19 @@ static void the_first_commits(void **state)
     both_orders(false);
 }
 
-static void the_first_limit_of_all(void **state)
+/* Of all, or beside one of another type. */
+static void the_first_limit(void **state)
 {
     (void)state;
     const act *const others[] = {&finishes, &claims, &rescues, &releases};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        print_message("%s and the first limit\n", others[i]->name);
-        meet(others[i], &bounds_queue, true, false);
-        meet(&bounds_queue, others[i], true, false);
+    for (size_t i = 0; i < 2 * sizeof others / sizeof *others; i++) {
+        const act *x = others[i / 2];
+        s.beside = i & 1;
+        print_message("%s and the first limit%s\n", x->name, s.beside ? " of the queue" : "");
+        meet(x, &bounds_queue, true, false);
+        meet(&bounds_queue, x, true, false);
     }
+    s.beside = false;
 }
 
 static void the_first_is_killed(void **state)
@@ -366,12 +373,12 @@ static void the_first_is_killed(void **state)
 
 /* ---- a program's own transaction ----------------------------------------------------------------------------------------- */
 
-/* Its end holds up nobody, and the place is free once the node asks what became of the task. */
-static void a_lease_that_a_program_ended(void **state)
+/* Its end holds up nobody, and the place is free once the node asks what became of the task; bare: which was leased before there were limits. */
+static void ended_by_a_program(bool bare)
 {
-    (void)state;
     answer a = {0};
-    set_scene(false);
+    set_scene(bare);
+    if (bare) bound(s.race.quick, PAWL_SCOPE_KEYS, "t", 2, false, &a);
     pawl_store *store = s.race.quick;
     pawl_op op = {.kind = PAWL_OP_FINISH, .id = s.b, .fence = s.b_fence, .audit = PAWL_AUDIT_FULL};
     op.u.finish.to = PAWL_SUCCEEDED;
@@ -387,6 +394,47 @@ static void a_lease_that_a_program_ended(void **state)
     end(store, s.h, 2, s.b, s.b_fence, &a);
     assert_true(a.status == PAWL_OK && a.result == PAWL_OP_STALE && a.unblocked);
     check_places(false);
+    run_to_the_end();
+}
+
+static void a_lease_that_a_program_ended(void **state)
+{
+    (void)state;
+    ended_by_a_program(false);
+    ended_by_a_program(true);
+}
+
+/* Tasks with a place that get another type in a program's own transaction leave it when they end. */
+static void a_task_that_a_program_replaced(void **state)
+{
+    (void)state;
+    answer a = {0};
+    pawl_body body;
+    pawl_id first, second;
+    pawl_claimed task;
+    set_scene(true);
+    end_all();
+    run_to_the_end();
+    pawl_store *store = s.race.quick;
+    bound(store, PAWL_SCOPE_KEYS, "t", 1, true, &a);
+    put(store, "r", "key", &first, &a);
+    put(store, "r", NULL, &second, &a);
+    pawl_op op = insert_op(&body, "r", "key");
+    body.type = "u";
+    pawl_arena *arena = arena_new(alloc_default(), 0);
+    my_bed_exec(s.race.my, "START TRANSACTION");
+    assert_int_equal(store->type->tx_apply(store, s.race.my, &op, 1, arena, &a.err), PAWL_OK);
+    assert_true(op.result == PAWL_OP_UPDATED && op.out_id == first);
+    my_bed_exec(s.race.my, "COMMIT");
+    arena_free(arena);
+    assert_int_equal(claim_of(store, s.n, &task, 1, &a), 1);
+    assert_int_equal(task.body->id, first);
+    end(store, 0, 0, first, task.fence, &a);
+    pawl_body_free(alloc_default(), task.body);
+    assert_true(a.result == PAWL_OP_DONE && a.unblocked);
+    assert_int_equal(claim_of(store, s.n, &task, 1, &a), 1);
+    assert_int_equal(task.body->id, second);
+    pawl_body_free(alloc_default(), task.body);
     run_to_the_end();
 }
 
@@ -412,6 +460,69 @@ static void a_lease_that_nobody_asks_about(void **state)
     run_to_the_end();
     for (int i = 0; i < 3; i++) assert_int_equal(store->type->sweep(store, &call, &a.err), PAWL_OK);
     assert_int_equal(my_bed_int(s.race.my, "SELECT COUNT(*) FROM pawl_spot"), 0);
+}
+
+/* ---- what others pay ----------------------------------------------------------------------------------------------------- */
+
+typedef struct asked { /* statements */
+    int64_t put, claim, end;
+} asked;
+
+static int64_t statements(void)
+{
+    return my_bed_int(s.race.my, "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'Questions'");
+}
+
+static void least(int64_t *of, int64_t from)
+{
+    int64_t now = statements() - from;
+    if (now < *of) *of = now;
+}
+
+/* The life of a task, several times: the counter is the whole server's, and another test may be at work on it. */
+static asked life(const char *type, bool keyed)
+{
+    asked found = {INT64_MAX, INT64_MAX, INT64_MAX};
+    for (int i = 0; i < 20; i++) {
+        answer a = {0};
+        pawl_body body;
+        pawl_claimed task;
+        pawl_op op = insert_op(&body, "r", NULL);
+        char key[32];
+        snprintf(key, sizeof key, "%lld", (long long)op.id);
+        if (keyed) body.key = key;
+        body.type = type;
+        int64_t from = statements();
+        apply(s.race.quick, 0, 0, &op, &a);
+        least(&found.put, from);
+        from = statements();
+        assert_int_equal(claim_of(s.race.quick, s.n, &task, 1, &a), 1);
+        least(&found.claim, from);
+        from = statements();
+        end(s.race.quick, 0, 0, task.body->id, task.fence, &a);
+        least(&found.end, from);
+        assert_int_equal(a.result, PAWL_OP_DONE);
+        pawl_body_free(alloc_default(), task.body);
+    }
+    return found;
+}
+
+static void limits_of_other_types_cost_nothing(void **state)
+{
+    (void)state;
+    answer a = {0};
+    set_scene(true);
+    run_to_the_end();
+    asked bare = life("u", false), bare_keyed = life("u", true);
+    bound(s.race.quick, PAWL_SCOPE_TYPE, "t", 5, false, &a);
+    bound(s.race.quick, PAWL_SCOPE_KEYS, "t", 2, false, &a);
+    asked beside = life("u", false), beside_keyed = life("u", true), limited = life("t", false);
+    assert_memory_equal(&beside, &bare, sizeof bare);
+    assert_int_equal(beside_keyed.put, bare_keyed.put);
+    assert_int_equal(beside_keyed.claim, bare_keyed.claim + 1); /* whether it has places of another type */
+    assert_int_equal(beside_keyed.end, bare_keyed.end);
+    assert_true(limited.put > bare.put && limited.claim > bare.claim && limited.end > bare.end);
+    assert_true(limited.end < 2 * bare.end); /* it is known that there are places, so one try is enough */
 }
 
 /* ---- floods -------------------------------------------------------------------------------------------------------------- */
@@ -552,10 +663,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_commits),
-        cmocka_unit_test(the_first_limit_of_all),
+        cmocka_unit_test(the_first_limit),
         cmocka_unit_test(the_first_is_killed),
         cmocka_unit_test(a_lease_that_a_program_ended),
+        cmocka_unit_test(a_task_that_a_program_replaced),
         cmocka_unit_test(a_lease_that_nobody_asks_about),
+        cmocka_unit_test(limits_of_other_types_cost_nothing),
         cmocka_unit_test(a_flood_of_one_key),
         cmocka_unit_test(a_flood_of_one_tenant),
         cmocka_unit_test(a_flood_is_not_read),

@@ -53,6 +53,7 @@ void my_claim_grant_row(claiming *k, const answer *a, int row, int want)
     *g = (granted){.want = want, .row = {.progress = -1}};
     my_read_live(&g->row, a, row);
     g->limited = my_limited(&k->limits, g->row.type_id);
+    if (my_ever_bounded(&k->limits, g->row.queue_id, g->row.type_id)) my_holder_note(k->s, g->row.id);
     g->not_started = g->row.keyed && (k->wants[want].got >= k->call->wants[want].free || g->limited);
     k->wants[want].got++;
     k->count++;
@@ -358,6 +359,26 @@ static void add_slots(claiming *k)
     my_add_ids(k->c, SQL_slotted_drop, ids, count);
 }
 
+/* A program's own transaction may have given a task with a key another type or queue, and left it places of the old one. */
+static void add_holders(claiming *k)
+{
+    int count = 0;
+    if (!k->limits.bounds_count) return;
+    pawl_id *ids = pawl_arena_alloc(k->arena, (size_t)(k->count + 1) * sizeof *ids);
+    for (int i = 0; ids && i < k->count; i++) {
+        const task_row *row = &k->tasks[i].row;
+        if (row->keyed && !my_ever_bounded(&k->limits, row->queue_id, row->type_id)) ids[count++] = row->id;
+    }
+    if (!ids) k->c->script.failed = true;
+    my_add_ids(k->c, SQL_holders, ids, my_sort_ids(ids, count));
+}
+
+static void note_holders(const claiming *k)
+{
+    EACH_ANSWER(a, k->c, SQL_holders)
+    for (int i = 0; i < a->rows; i++) my_holder_note(k->s, get_int(a, i, 0));
+}
+
 static void add_turns(claiming *k)
 {
     for (int i = 0; i < k->call->wants_count; i++) {
@@ -396,6 +417,7 @@ static bool commit(claiming *k, int64_t until_us)
     if (w->spots.count && !my_places_settle(w)) return false;
     add_bodies(k);
     add_slots(k);
+    add_holders(k);
     add_turns(k);
     for (int i = 0; i < k->count; i++) lease_one(w, &k->tasks[i]);
     my_work_flush(w);
@@ -407,6 +429,7 @@ static bool commit(claiming *k, int64_t until_us)
     my_add_guard(c, until_us);
     my_add(c, SQL_commit);
     if (!my_send(c, CALL_WRITES)) return false;
+    note_holders(k);
     k->call->news.unblocked = w->unblocked.count > 0;
     if (w->unblocked.count) my_ready_chill(&k->s->ready);
     return true;

@@ -11,6 +11,7 @@
 #define WRITERS (LANES + 1)
 #define READERS 4
 #define NODES_MAX 64 /* nodes of one handle that are alive at once */
+#define HOLDERS 4096 /* leases with places that are remembered */
 
 typedef enum role { WRITER, RENEWER, READER, ROLES } role;
 
@@ -126,7 +127,8 @@ typedef struct my_store {
     int32_t spot_name;
     char spot_room[256];
     size_t spot_len;
-    char store_id[64]; /* to know the store again on another connection */
+    _Atomic pawl_id holders[HOLDERS]; /* leases that may have places, by hash: the last ones */
+    char store_id[64];                /* to know the store again on another connection */
 } my_store;
 
 static inline my_store *store_of(pawl_store *store) { return (my_store *)store; }
@@ -163,6 +165,7 @@ typedef struct flat_op { /* operations and, right behind their FINISH or STEP, i
     int parent;                           /* of such a task: the index of that; else -1 */
     bool refused;                         /* it cannot be stored: left out */
     bool full;                            /* its queue is */
+    bool stands;                          /* it was asked where its task stands: see place.c */
     int32_t type_id, queue_id, tenant_id; /* SCHEDULE, STEP: queue_id is its own, type_id that of the one it follows */
     const char *tenant;                   /* that a BOUND is about */
 } flat_op;
@@ -173,6 +176,7 @@ typedef struct flat {
     bool asks;            /* an INSERT asks for a lease */
     bool limited;         /* an INSERT has a limit of depth */
     bool careful;         /* an id may be taken: look first */
+    bool stand;           /* tasks may have places that nobody knew of: ask for all */
     bool rated;           /* an operation may have to do with rate limits */
     bool limits;          /* a LIMIT */
     bool bounds;          /* a BOUND */
@@ -333,6 +337,7 @@ typedef struct work {
     /* What changes. */
     rows tables[TABLES];
     id_list live_gone, leased_gone, slotted_gone;
+    id_list left; /* of live_gone: those that may be blocked or take turns */
     queue_tally *queues;
     int queues_count, queues_room, queue_last;
     take_tally *takes;

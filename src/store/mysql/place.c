@@ -5,12 +5,18 @@
  * is asked where they stand; if that is anywhere else, because something changed meanwhile, the transaction is tried again. Whoever holds a
  * spot may read its places and its line, and change them: nobody else does.
  *
+ * Leases that end are asked for only if the handle has noted, as it claimed them, that they may have places: all others go as if there were
+ * no limits. What is noted is a guess. Of a task that is locked the queue and the type are known, and only where those have bounds, or had,
+ * there are places of it; if it was not asked for (it was leased before the bound came, or the note was overwritten) the transaction is
+ * tried again and asks for all.
+ *
  * A place whose task is neither leased nor keeps an order belongs to a lease that a program's own transaction has ended: those do not wait for
  * spots, nor hold them. Whoever reads the places frees it: the node itself as it asks what became of its task, or a sweep.
  */
 #include "store/mysql/place.h"
 #include "core/limit.h"
 #include <mysqld_error.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #define AT_ONCE 200
@@ -20,6 +26,20 @@ bool my_bounded(const limit_types *l, int32_t queue_id, int32_t type_id)
     return l->bounds_count && (my_bound_on(l, PAWL_SCOPE_QUEUE, queue_id) || my_bound_on(l, PAWL_SCOPE_TYPE, type_id) ||
                                my_bound_on(l, PAWL_SCOPE_KEYS, type_id));
 }
+
+bool my_ever_bounded(const limit_types *l, int32_t queue_id, int32_t type_id)
+{
+    return l->bounds_count && (my_bound_known(l, PAWL_SCOPE_QUEUE, queue_id) || my_bound_known(l, PAWL_SCOPE_TYPE, type_id) ||
+                               my_bound_known(l, PAWL_SCOPE_KEYS, type_id));
+}
+
+/* ---- who may have places ------------------------------------------------------------------------------------------------- */
+
+static _Atomic pawl_id *memory_of(my_store *s, pawl_id id) { return &s->holders[hash_bytes(&id, sizeof id, 0) % HOLDERS]; }
+
+void my_holder_note(my_store *s, pawl_id id) { atomic_store_explicit(memory_of(s, id), id, memory_order_relaxed); }
+
+static bool is_noted(my_store *s, pawl_id id) { return atomic_load_explicit(memory_of(s, id), memory_order_relaxed) == id; }
 
 /* ---- locking ------------------------------------------------------------------------------------------------------------- */
 
@@ -102,15 +122,21 @@ void my_spots_lock(work *w, spot_source *src)
     my_add(w->c, SQL_spots_lock);
 }
 
+/* Whoever holds its key is of the same kind, as a rule. */
 static void want_of_insert(const work *w, spot_source *src, const flat_op *o)
 {
     const pawl_body *b = o->op->u.insert.body;
     my_spot_wants(w, src, o->queue_id, o->type_id, b->rate_key);
-    if (!b->key) return;
+    if (!b->key || (!w->f->stand && !my_ever_bounded(&w->limits, o->queue_id, o->type_id))) return;
     buf_str(&src->keys, src->keys.len ? " OR (k.task_key = " : "((k.task_key = ");
     lit_bytes(w->c, &src->keys, (pawl_bytes){b->key, strlen(b->key)});
     buf_fmt(&src->keys, " AND k.tenant_id = %d AND k.old = 0)", (int)o->tenant_id);
     src->count++;
+}
+
+static bool ends_lease(const pawl_op *op)
+{
+    return op->kind == PAWL_OP_FINISH || op->kind == PAWL_OP_RELEASE || op->kind == PAWL_OP_RESERVE;
 }
 
 void my_places_ask(work *w)
@@ -119,16 +145,11 @@ void my_places_ask(work *w)
     if (w->borrowed || !w->limits.bounds_count) return;
     my_spot_source_init(&src, w);
     for (int i = 0; i < w->f->count; i++) {
-        const flat_op *o = &w->f->ops[i];
+        flat_op *o = &w->f->ops[i];
         if (o->refused) continue;
-        switch (o->op->kind) {
-        case PAWL_OP_INSERT: want_of_insert(w, &src, o); break;
-        case PAWL_OP_CANCEL: want_id(&src.gone, &src, o->op->id); break;
-        case PAWL_OP_FINISH:
-        case PAWL_OP_RELEASE:
-        case PAWL_OP_RESERVE: want_id(&src.asked, &src, o->op->id); break;
-        default: break;
-        }
+        o->stands = o->op->kind == PAWL_OP_CANCEL || (ends_lease(o->op) && (w->f->stand || is_noted(w->s, o->op->id)));
+        if (o->op->kind == PAWL_OP_INSERT) want_of_insert(w, &src, o);
+        else if (o->stands) want_id(o->op->kind == PAWL_OP_CANCEL ? &src.gone : &src.asked, &src, o->op->id);
     }
     my_spots_lock(w, &src);
     my_spot_source_done(&src);
@@ -197,10 +218,27 @@ static void learn(work *w, const answer *a, int row)
     map_put(&w->spots, &s->node, hash_of(s->scope, s->name_id, s->key));
 }
 
+/* The next try asks for all. */
 static void does_not_stand_still(work *w)
 {
+    if (w->f) w->f->stand = true;
     my_conn_note(w->c, PAWL_UNAVAILABLE, ER_LOCK_DEADLOCK, "a task that needs places does not stand still");
     w->failed = true;
+}
+
+bool my_places_missed(work *w)
+{
+    if (w->borrowed || !w->limits.bounds_count || w->f->stand) return false;
+    for (int i = 0; i < w->f->count; i++) {
+        const flat_op *o = &w->f->ops[i];
+        if (o->refused || o->stands || !ends_lease(o->op)) continue;
+        const task_row *row =
+            my_task(w, o->op->id); /* NULL: a program's own transaction may have ended it, and left its places */
+        if (row && !my_ever_bounded(&w->limits, row->queue_id, row->type_id)) continue;
+        does_not_stand_still(w);
+        return true;
+    }
+    return false;
 }
 
 int my_spots_of(work *w, int32_t queue_id, int32_t type_id, pawl_bytes any_key, spot *out[SPOTS_MAX])

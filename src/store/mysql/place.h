@@ -50,7 +50,9 @@ typedef struct spot_source { /* what spots are found by, as rows */
 } spot_source;
 
 /* place.c: which of them, and locking */
-bool my_bounded(const limit_types *l, int32_t queue_id, int32_t type_id); /* tasks of this kind may need places */
+bool my_bounded(const limit_types *l, int32_t queue_id, int32_t type_id);      /* tasks of this kind may need places */
+bool my_ever_bounded(const limit_types *l, int32_t queue_id, int32_t type_id); /* they may have places: so it is, or was */
+void my_holder_note(my_store *s, pawl_id id); /* it is leased, and may have places: its end asks for them at once */
 void my_spot_source_init(spot_source *src, work *w);
 void my_spot_source_done(spot_source *src);
 void my_spot_want(const conn *c, spot_source *src, pawl_scope scope, int32_t name_id, pawl_bytes key);
@@ -59,6 +61,7 @@ void my_spots_lock(work *w, spot_source *src);                                  
 void my_places_ask(work *w);                                      /* the same for the operations of a batch */
 void my_places_ask_tasks(work *w, const pawl_id *ids, int count); /* for leases that are to end */
 void my_places_verify(work *w, const pawl_id *ids, int count);    /* into the script, once tasks are locked */
+bool my_places_missed(work *w); /* a lease that may have places is to end, and nobody asked for them: try again */
 bool my_spots_take_in(work *w); /* locked spots out of the answers; false: tasks stand where nothing is locked, so try again */
 bool my_places_load(work *w);   /* the places of all that are not known yet, in a message; false: the connection says why */
 

@@ -94,6 +94,11 @@ SELECT scope, name_id, spot_key FROM @.pawl_place FORCE INDEX (pawl_place_task) 
 UNION
 SELECT scope, name_id, spot_key FROM @.pawl_blocked FORCE INDEX (PRIMARY) WHERE task_id IN ($1);
 
+-- Tasks that have places.
+
+-- name: holders
+SELECT DISTINCT task_id FROM @.pawl_place FORCE INDEX (pawl_place_task) WHERE task_id IN ($1);
+
 -- The places of spots that are locked, and whether whoever has one is leased, or lives; or of those where tasks have places.
 
 -- name: places

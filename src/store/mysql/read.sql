@@ -75,7 +75,8 @@ SELECT n.text, COUNT(*) FROM (SELECT task_id FROM @.pawl_slotted LIMIT 20000) s 
 JOIN @.pawl_name n ON n.id = l.queue_id GROUP BY n.text;
 
 -- name: queues
-SELECT a.queue_id, n.text, COALESCE(q.paused, 0), COALESCE(c.waiting, 0), COALESCE(c.pending, 0), COALESCE(c.leased, 0), COALESCE(c.failed, 0)
+SELECT a.queue_id, n.text, COALESCE(q.paused, 0), COALESCE(c.waiting, 0), COALESCE(c.pending, 0), COALESCE(c.leased, 0), COALESCE(c.failed, 0),
+    EXISTS (SELECT 1 FROM @.pawl_turn t WHERE t.queue_id = a.queue_id)
 FROM (SELECT queue_id FROM @.pawl_queue UNION SELECT DISTINCT queue_id FROM @.pawl_count) a
 JOIN @.pawl_name n ON n.id = a.queue_id
 LEFT JOIN @.pawl_queue q ON q.queue_id = a.queue_id

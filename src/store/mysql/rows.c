@@ -63,7 +63,8 @@ void my_work_done(work *w)
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_done(maps[i]);
     for (int i = 0; i < TABLES; i++) buf_done(&w->tables[i].text);
     id_list *lists[] = {&w->live_gone, &w->leased_gone,    &w->slotted_gone, &w->unblocked, &w->readied,  &w->shared,
-                        &w->parked,    &w->schedules_gone, &w->parents,      &w->joins,     &w->spawners, &w->waits_gone};
+                        &w->parked,    &w->schedules_gone, &w->parents,      &w->joins,     &w->spawners, &w->waits_gone,
+                        &w->left};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) alloc_free(w->s->allocator, lists[i]->ids);
     alloc_free(w->s->allocator, w->queues);
     alloc_free(w->s->allocator, w->takes);
@@ -114,10 +115,10 @@ static void flush_places(work *w)
     my_places_flush(w);
     my_flush_table(w, TABLE_PLACES_GONE);
     my_flush_table(w, TABLE_PLACES);
-    flush_gone(w, SQL_blocked_drop, &w->live_gone);
+    flush_gone(w, SQL_blocked_drop, &w->left);
     flush_gone(w, SQL_blocked_drop, &w->unblocked);
     my_flush_table(w, TABLE_BLOCKED);
-    flush_gone(w, SQL_shared_drop, &w->live_gone);
+    flush_gone(w, SQL_shared_drop, &w->left);
     flush_gone(w, SQL_shared_drop, &w->parked);
     flush_gone(w, SQL_live_park, &w->parked);
     flush_gone(w, SQL_live_ready, &w->readied);
@@ -241,6 +242,8 @@ void my_live_put_blocked(work *w, const task_row *row) { live_put(w, row, 0); }
 void my_live_drop(work *w, const task_row *row)
 {
     my_note_id(w, &w->live_gone, row->id);
+    if (my_ever_bounded(&w->limits, row->queue_id, row->type_id) || my_bound_known(&w->limits, PAWL_SCOPE_TENANTS, row->queue_id))
+        my_note_id(w, &w->left, row->id);
     my_count(w, row->queue_id, row->state, -1);
 }
 

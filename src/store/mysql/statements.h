@@ -18,7 +18,7 @@
     X(live_move) X(limits_lock) X(limit_old) X(limit_put) X(limits_changed) X(slotted_of) X(budgets_next) X(budgets_drop) \
     X(limits_types) X(limits_list) \
     /* places.sql */ \
-    X(version) X(version_shared) X(bound_kinds) X(spots_make) X(spots_ask) X(spots_lock) X(spots_of) X(stands) X(places) X(places_beside) X(spot_first) \
+    X(version) X(version_shared) X(bound_kinds) X(spots_make) X(spots_ask) X(spots_lock) X(spots_of) X(stands) X(holders) X(places) X(places_beside) X(spot_first) \
     X(line_ends) X(line_from) X(line_step) X(line_at) X(line_first) X(order_first) X(places_put) X(places_drop) X(blocked_put) X(blocked_drop) \
     X(shared_drop) X(shared_move) X(live_ready) X(live_park) X(shared_put) X(admit_look) X(admit_lock) X(admit_keys) X(turn_lock) X(turn_weighted) \
     X(turn_make) X(turn_put) X(turn_tag) X(shared_look) X(shared_priority) X(tenant_ends) X(tenant_from) X(tenant_step) X(tenant_at) \

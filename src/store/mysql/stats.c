@@ -86,6 +86,7 @@ static bool served(const pawl_nodes *nodes, const char *queue)
 typedef struct due_count {
     reading *r;
     const int64_t *ids; /* of the queues */
+    const bool *turns;  /* their tenants take turns, or did */
     pawl_queue_info *infos;
     int64_t *lanes; /* the one that is counted next; NO_LANE: there is none left */
     int64_t now_us, most;
@@ -117,7 +118,6 @@ static void add_count(due_count *d, size_t i)
     my_add(c, SQL_lane_count);
 }
 
-/* Where tenants take turns. */
 static void add_shared(due_count *d, size_t i)
 {
     conn *c = d->r->c;
@@ -163,7 +163,7 @@ static void count_due(due_count *d)
     for (size_t i = 0; i < d->count; i++) {
         if (!d->infos[i].pending) continue;
         add_after(d, i, -1);
-        add_shared(d, i);
+        if (d->turns[i]) add_shared(d, i);
     }
     while (take_round(d)) {
         my_script(d->r->c);
@@ -203,9 +203,11 @@ static void read_queues(reading *r, pawl_stats *s, const char *only, const pawl_
     size_t rows = good ? (size_t)a->rows : 0, waiting = 0;
     pawl_queue_info *infos = my_read_alloc(r, (rows + 1) * sizeof *infos);
     int64_t *ids = my_read_alloc(r, (rows + 1) * sizeof *ids);
-    for (size_t i = 0; infos && ids && i < rows; i++) {
+    bool *turns = my_read_alloc(r, (rows + 1) * sizeof *turns);
+    for (size_t i = 0; infos && ids && turns && i < rows; i++) {
         if (only && strcmp(only, get_text(a, (int)i, 1)) != 0) continue;
         pawl_queue_info *info = &infos[s->queues_count];
+        turns[s->queues_count] = get_int(a, (int)i, 7) != 0;
         ids[s->queues_count++] = get_int(a, (int)i, 0);
         read_queue(r, a, (int)i, info);
         s->waiting += info->waiting;
@@ -219,12 +221,13 @@ static void read_queues(reading *r, pawl_stats *s, const char *only, const pawl_
         if (infos[i].name) infos[i].served = served(nodes, infos[i].name);
     due_count due = {.r = r,
                      .ids = ids,
+                     .turns = turns,
                      .infos = infos,
                      .lanes = lanes,
                      .now_us = s->now_us,
                      .most = due_share(waiting),
                      .count = s->queues_count};
-    if (infos && ids && lanes && waiting) count_due(&due); /* the answer above is gone */
+    if (infos && ids && turns && lanes && waiting) count_due(&due); /* the answer above is gone */
     s->queues = infos;
     if (infos && !only) read_throttled(r, infos, s->queues_count);
 }

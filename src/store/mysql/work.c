@@ -123,8 +123,7 @@ static bool needs_head(const flat *f, const flat_op *o)
 static bool needs_stand(const flat *f, const flat_op *o)
 {
     (void)f;
-    pawl_op_kind kind = o->op->kind;
-    return kind == PAWL_OP_FINISH || kind == PAWL_OP_RELEASE || kind == PAWL_OP_RESERVE || kind == PAWL_OP_CANCEL;
+    return o->stands;
 }
 
 /* The ids of those operations, sorted. */
@@ -246,7 +245,7 @@ bool my_work_load(work *w)
     my_keys_take_in(w);
     my_rollups_take_in(w);
     my_take_in(w);
-    if (!my_spots_take_in(w)) return false;
+    if (!my_spots_take_in(w) || my_places_missed(w)) return false;
     looks = taken_ids(w, look);
     for (int i = 0; i < w->f->count; i++) {
         const flat_op *o = &w->f->ops[i];
