@@ -162,7 +162,7 @@ void drive_go(drive *d)
             break;
         case CORE_EVENT:
             d->events[a.event.kind]++;
-            d->event_ids[a.event.kind] = a.event.id;
+            d->last_event[a.event.kind] = a.event;
             break;
         case CORE_LOG: snprintf(d->log, sizeof d->log, "%s", a.text); break;
         }

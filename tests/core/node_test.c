@@ -459,6 +459,67 @@ static void without_memory_a_task_is_not_born_leased(void **state)
     assert_int_equal(memory.outstanding, 0);
 }
 
+/* It began to register in order to dispatch, and was started before that was answered: it serves as another node, which names its
+ * queues. */
+static void started_while_it_registers(void **state)
+{
+    drive *d = drive_begin(state, (core_config){0}, (core_queue_config){.workers = 1});
+    d->hold = 1u << CORE_REGISTER;
+    drive_dispatch(d, "t", NULL, 0);
+    assert_int_equal(d->held_count, 1);
+    assert_string_equal(d->held[0]->u.registration.queues, "");
+    drive_start(d);
+    drive_answer_held(d, 0, true, PAWL_OK);
+    assert_int_equal(d->held_count, 1);
+    assert_string_equal(d->held[0]->u.registration.queues, "default");
+    d->hold = 0;
+    drive_answer_held(d, 0, true, PAWL_OK);
+    drive_advance(d, PAWL_SECOND);
+    assert_int_equal(d->calls[CORE_LEAVE], 1);
+    assert_int_equal(d->runs_count, 1);
+    drive_end(d, 0, ok);
+    assert_int_equal(drive_state(d, d->answers[0].id), PAWL_SUCCEEDED);
+}
+
+static int settles;
+static bool unsettled;
+
+static void tell_unsettled(drive *d, core_call *call)
+{
+    (void)d;
+    if (call->kind == CORE_CLAIM && !call->status && unsettled) call->u.claim.news.unsettled = true, unsettled = false;
+    for (int i = 0; call->kind == CORE_APPLY && i < call->u.batch.count; i++)
+        settles += call->u.batch.ops[i]->kind == PAWL_OP_SETTLE;
+}
+
+/* What is left to tell to those who wait is told a second later. */
+static void without_memory_it_settles_later(void **state)
+{
+    test_allocator memory;
+    test_allocator_init(&memory);
+    drive *d = drive_begin(state, (core_config){.allocator = &memory.allocator}, (core_queue_config){.workers = 1});
+    drive_start(d);
+    d->meddle = tell_unsettled;
+    bool failed = true;
+    for (long n = 1; failed; n++) {
+        settles = 0;
+        unsettled = true;
+        memory.fail_at = memory.calls + n;
+        core_wake(d->core, drive_now(d));
+        drive_go(d);
+        assert_false(unsettled);
+        failed = memory.calls >= memory.fail_at;
+        memory.fail_at = 0;
+        assert_int_equal(settles > 0, !failed);
+        drive_advance(d, 2 * PAWL_SECOND);
+        assert_true(settles > 0);
+        assert_true(n < 20);
+    }
+    core_free(d->core);
+    d->core = NULL;
+    assert_int_equal(memory.outstanding, 0);
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, drive_finish)
 
 int main(void)
@@ -483,6 +544,8 @@ int main(void)
         TEST(a_core_can_be_freed_at_any_moment),
         cmocka_unit_test(every_allocation_of_its_birth_may_fail),
         TEST(without_memory_a_task_is_not_born_leased),
+        TEST(started_while_it_registers),
+        TEST(without_memory_it_settles_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -294,7 +294,7 @@ static void the_task_has_the_id_that_the_store_gave(void **state)
     put(d, "a", HOURLY, PAWL_SECOND);
     drive_advance(d, 2 * PAWL_SECOND);
     assert_int_equal(d->events[PAWL_EVENT_DISPATCHED], 1);
-    assert_int_equal(d->event_ids[PAWL_EVENT_DISPATCHED], another_id);
+    assert_int_equal(d->last_event[PAWL_EVENT_DISPATCHED].id, another_id);
     end_all(d);
 }
 
