@@ -150,6 +150,39 @@ static void many_unknown_leases_are_given_back_in_turns(void **state)
     while (d->runs_count > 0) drive_end(d, d->runs_count - 1, ok);
 }
 
+static bool anew;
+static int releases;
+
+/* As if the lease that nobody knows had ended, and begun anew. */
+static void renew_fence(drive *d, core_call *call)
+{
+    for (int i = 0; anew && call->kind == CORE_HELD && i < call->u.held.count; i++)
+        call->u.held.leases[i].fence += d->calls[CORE_HELD];
+    for (int i = 0; call->kind == CORE_APPLY && i < call->u.batch.count; i++)
+        releases += call->u.batch.ops[i]->kind == PAWL_OP_RELEASE;
+}
+
+/* Nobody knows it, but it is another one at each look: none of them has been there for long. */
+static void a_lease_that_began_anew_is_not_given_back(void **state)
+{
+    drive *d = drive_begin(state, (core_config){0}, (core_queue_config){.workers = 1});
+    drive_dispatch(d, "t", NULL, 0);
+    d->lose_after = 1u << CORE_CLAIM;
+    drive_start(d);
+    d->lose_after = 0;
+    d->meddle = renew_fence;
+    anew = true;
+    releases = 0;
+    drive_advance(d, 70 * PAWL_SECOND);
+    assert_true(d->calls[CORE_HELD] >= 5);
+    assert_int_equal(releases, 0);
+    anew = false;
+    drive_advance(d, 25 * PAWL_SECOND);
+    assert_int_equal(releases, 1);
+    assert_int_equal(d->runs_count, 1);
+    drive_end(d, 0, ok);
+}
+
 static void hold_nothing(drive *d, core_call *call)
 {
     (void)d;
@@ -544,6 +577,7 @@ int main(void)
         TEST(a_core_can_be_freed_at_any_moment),
         cmocka_unit_test(every_allocation_of_its_birth_may_fail),
         TEST(without_memory_a_task_is_not_born_leased),
+        TEST(a_lease_that_began_anew_is_not_given_back),
         TEST(started_while_it_registers),
         TEST(without_memory_it_settles_later),
     };

@@ -431,6 +431,27 @@ static void lost_while_it_asks(void **state)
     assert_int_equal(drive_state(d, id), PAWL_SUCCEEDED);
 }
 
+/* Its start was written down for a node that is another one by now: it does not run here, for others may have it. */
+static void lost_while_its_start_is_written_down(void **state)
+{
+    drive *d = begin_shared(state, ten, paced);
+    d->hold = BIT(CORE_APPLY);
+    send(d, (pawl_body){.key = "key"});
+    drive_answer_held(d, 0, true, PAWL_OK);
+    pawl_id id = held_op(d)->id;
+    assert_int_equal(held_op(d)->kind, PAWL_OP_RESERVE);
+    drive_answer_held(d, 0, true, PAWL_OK);
+    assert_int_equal(held_op(d)->kind, PAWL_OP_START);
+    int64_t fence = held_op(d)->fence;
+    die(d);
+    d->hold = 0;
+    drive_answer_held(d, 0, true, PAWL_OK);
+    for (int i = 0; i < d->runs_count; i++) assert_true(d->runs[i]->fence > fence); /* only under a lease of its own */
+    drive_advance(d, 2 * PAWL_MINUTE);
+    end_all(d);
+    assert_int_equal(drive_state(d, id), PAWL_SUCCEEDED);
+}
+
 /* ---- ends of schedules -------------------------------------------------------------------------------------------------------- */
 
 /* The task of a schedule that ends in so long. */
@@ -759,6 +780,43 @@ static void limits_that_change_end_the_rest(void **state)
     end_all(d);
 }
 
+static int wanted;
+
+static void watch_wants(drive *d, core_call *call)
+{
+    if (call->kind != CORE_CLAIM || call->u.claim.wants_count == 0) return;
+    pawl_want *w = call->u.claim.wants;
+    wanted = w->free + w->prefetch;
+    w->more = true;
+    tell_flood(d, call);
+}
+
+static int wanted_now(drive *d)
+{
+    wanted = -1;
+    core_wake(d->core, drive_now(d));
+    drive_go(d);
+    assert_true(wanted > 0);
+    return wanted;
+}
+
+/* For a while after one, also if a claim saw others: what more there is would be the flood. */
+static void beside_a_flood_less_is_claimed(void **state)
+{
+    drive *d = begin_brief(state, (core_limit){.concurrency = 0});
+    d->meddle = watch_wants;
+    flood = false;
+    int much = wanted_now(d);
+    assert_int_equal(wanted_now(d), much);
+    flood = true;
+    wanted_now(d);
+    flood = false;
+    assert_true(wanted_now(d) < much); /* beside what the last claim saw */
+    assert_true(wanted_now(d) < much); /* which saw none, but there was one just now */
+    drive_advance(d, 2 * PAWL_SECOND);
+    assert_int_equal(wanted_now(d), much);
+}
+
 /* Leases at birth go past what others wait for: not where tenants take turns. */
 static void where_tenants_take_turns_there_is_no_flood(void **state)
 {
@@ -774,6 +832,64 @@ static void where_tenants_take_turns_there_is_no_flood(void **state)
     assert_true(d->calls[CORE_CLAIM] > claims);
     flood = false;
     end_all(d);
+}
+
+/* ---- tasks that were there before their tenants took turns -------------------------------------------------------------------- */
+
+static int pages;
+
+static void more_pages(drive *d, core_call *call)
+{
+    (void)d;
+    for (int i = 0; call->kind == CORE_APPLY && i < call->u.batch.count; i++)
+        if (call->u.batch.ops[i]->kind == PAWL_OP_BOUND) call->u.batch.ops[i]->u.bound.more = ++pages < 3;
+}
+
+/* A fair queue whose first page is on its way. */
+static drive *begin_pages(void **state, core_config config)
+{
+    drive *d = drive_begin(state, config, (core_queue_config){.workers = 1, .fair = true});
+    pages = 0;
+    d->meddle = more_pages;
+    d->hold = BIT(CORE_APPLY);
+    drive_start(d);
+    assert_int_equal(held_op(d)->kind, PAWL_OP_BOUND);
+    d->hold = 0;
+    return d;
+}
+
+static void whoever_drains_shares_no_more(void **state)
+{
+    drive *d = begin_pages(state, (core_config){0});
+    core_drain(d->core, drive_now(d));
+    drive_go(d);
+    drive_answer_held(d, 0, true, PAWL_OK);
+    assert_int_equal(pages, 1);
+    assert_int_equal(d->drained, 1);
+}
+
+/* Sharing ends; tasks do not. */
+static void without_memory_no_more_is_shared(void **state)
+{
+    drive_begin(state, (core_config){0}, ten); /* for the teardown */
+    for (long n = 1;; n++) {
+        void *inner = NULL;
+        test_allocator memory;
+        test_allocator_init(&memory);
+        drive *d = begin_pages(&inner, (core_config){.allocator = &memory.allocator});
+        memory.fail_at = memory.calls + n;
+        drive_answer_held(d, 0, true, PAWL_OK);
+        memory.fail_at = 0;
+        bool shared = pages == 3;
+        assert_true(shared || pages == 1);
+        drive_dispatch(d, "t", NULL, 0);
+        drive_advance(d, 2 * PAWL_SECOND);
+        assert_int_equal(d->runs_count, 1);
+        end_all(d);
+        drive_finish(&inner);
+        if (shared) break;
+        assert_true(n < 20);
+    }
 }
 
 /* ---- nobody to run it --------------------------------------------------------------------------------------------------------- */
@@ -819,6 +935,7 @@ int main(void)
         TEST(cancelled_while_it_is_refused),
         TEST(lost_while_it_waits),
         TEST(lost_while_it_asks),
+        TEST(lost_while_its_start_is_written_down),
         TEST(beyond_the_end_of_its_schedule),
         TEST(beyond_it_with_a_lease_before_its_slot),
         TEST(beyond_it_with_a_local_limit),
@@ -832,7 +949,10 @@ int main(void)
         TEST(a_queue_rests_from_a_flood),
         TEST(what_is_owed_beside_a_flood),
         TEST(limits_that_change_end_the_rest),
+        TEST(beside_a_flood_less_is_claimed),
         TEST(where_tenants_take_turns_there_is_no_flood),
+        TEST(whoever_drains_shares_no_more),
+        TEST(without_memory_no_more_is_shared),
         TEST(nobody_is_there_any_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
