@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 dir=${PAWL_COVERAGE_DIR:-build/coverage}
 jobs=${JOBS:-$(nproc 2>/dev/null || echo 2)}
 # Left out: what kills its processes, which then tell nothing, and what does not run this build's core and store.
-left_out='^(repo_|example_|bench_|canaries_|process_|server_|handlers_|client_|web_|fuzz_|install_|cli_(bench|demo|terminal)$)'
+left_out='^(repo_|example_|bench_|canaries_|process_|server_|handlers_|client_|web_|install_|cli_(bench|demo|terminal)$)'
 
 if [ "${1:-}" != --report ]; then
     scripts/setup.sh check

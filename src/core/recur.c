@@ -209,7 +209,7 @@ void recur_answered(core *c)
 static void task_stored(core *c, pawl_op *op, int64_t store_now_us)
 {
     pawl_body *body = op->u.insert.body;
-    if (op->result == PAWL_OP_DONE || op->result == PAWL_OP_REPLACED) {
+    if (op->result == PAWL_OP_DONE) {
         if (body->id != op->out_id) body->id = op->out_id;
         engine_event(c, PAWL_EVENT_DISPATCHED, body, 0, 0, 0, pawl_dispatched_name(PAWL_CREATED));
         claim_pending(c, body->queue, op->out_run_at_us, store_now_us);

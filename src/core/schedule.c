@@ -9,6 +9,8 @@
 #define JUMPS_MAX 4000 /* exclusions in a row: then it never fires */
 #define LAST_US (ZONE_LAST_S * PAWL_SECOND)
 
+_Static_assert(sizeof((calendar_plan){0}.times_s) == sizeof((pawl_plan){0}.times_s), "one is copied to the other");
+
 /* ---- reading dates and times ------------------------------------------------------------------------------------------------- */
 
 static bool digits(const char **at, int count, int64_t *out)
@@ -83,7 +85,7 @@ static pawl_status compile_cadence(const pawl_schedule *s, schedule_rule *r, paw
                           .month_days = s->plan->month_days,
                           .months = s->plan->months,
                           .nth = s->plan->nth};
-    for (int i = 0; i < CALENDAR_TIMES && i < PAWL_PLAN_TIMES; i++) plan.times_s[i] = s->plan->times_s[i];
+    memcpy(plan.times_s, s->plan->times_s, sizeof plan.times_s);
     return calendar_build(&plan, &r->when.calendar, err);
 }
 
@@ -184,17 +186,17 @@ static bool excluded_span(const schedule_rule *r, int64_t local_s, schedule_span
     return false;
 }
 
-/* false: nothing excludes it. Otherwise nothing in [*from, *until), which it lies in, is an occurrence. */
+/* false: nothing excludes it. Otherwise nothing in [*from, *until), which it lies in, is an occurrence. That ends where clocks are changed:
+ * they may then show again what lies before the exclusion, or behind it. */
 static bool excluded(const schedule_rule *r, int64_t at_us, int64_t *from_us, int64_t *until_us)
 {
     schedule_span span;
-    int64_t utc_s = at_us / PAWL_SECOND, first_s, last_s;
     if (!r->not_weekdays && r->dates_count == 0 && r->windows_count == 0) return false;
-    if (!excluded_span(r, utc_s + zone_at(r->zone, utc_s).offset_s, &span)) return false;
-    zone_local(r->zone, span.until, &first_s, &last_s);
-    *until_us = first_s * PAWL_SECOND > at_us ? first_s * PAWL_SECOND : at_us + 1;
-    zone_local(r->zone, span.from, &first_s, &last_s);
-    *from_us = last_s * PAWL_SECOND < at_us ? last_s * PAWL_SECOND : at_us;
+    zone_span clock = zone_at(r->zone, at_us / PAWL_SECOND);
+    if (!excluded_span(r, at_us / PAWL_SECOND + clock.offset_s, &span)) return false;
+    int64_t from_s = span.from - clock.offset_s, until_s = span.until - clock.offset_s;
+    *from_us = (from_s > clock.from_s ? from_s : clock.from_s) * PAWL_SECOND;
+    *until_us = (until_s < clock.until_s ? until_s : clock.until_s) * PAWL_SECOND;
     return true;
 }
 

@@ -98,7 +98,7 @@ void schedule_write(const pawl_schedule *s, buf *out)
 typedef struct reading {
     pawl_arena *arena;
     pawl_schedule *s;
-    bool no_memory;
+    bool no_memory; /* then nothing more is read */
 } reading;
 
 static char *read_string(reading *r, json value)
@@ -106,11 +106,10 @@ static char *read_string(reading *r, json value)
     buf text;
     buf_init(&text, pawl_arena_allocator(r->arena), SCHEDULE_SPEC_MAX);
     if (value.kind != JSON_STRING || !json_string(value, &text)) {
-        r->no_memory = r->no_memory || value.kind == JSON_STRING;
+        r->no_memory = value.kind == JSON_STRING;
         return NULL;
     }
-    if (strlen(buf_text(&text)) != text.len) return NULL;
-    return text.len > 0 ? text.data : pawl_arena_str(r->arena, "");
+    return strlen(text.data) == text.len ? text.data : NULL;
 }
 
 static bool read_text(reading *r, json value, const char **out) { return (*out = read_string(r, value)) && **out; }
@@ -133,7 +132,7 @@ static bool read_texts(reading *r, json value, int most, const char *const **out
     const char **texts = pawl_arena_alloc(r->arena, ((size_t)most + 1) * sizeof *texts);
     json key, item;
     int count = 0;
-    r->no_memory = r->no_memory || !texts;
+    r->no_memory = !texts;
     if (!texts || value.kind != JSON_ARRAY) return false;
     for (size_t at = 0; json_each(value, &at, &key, &item); count++)
         if (count == most || !read_text(r, item, &texts[count])) return false;
@@ -158,7 +157,7 @@ static bool read_plan(reading *r, json value)
     pawl_plan *plan = pawl_arena_alloc(r->arena, sizeof *plan);
     json key, item;
     int64_t n = 0;
-    r->no_memory = r->no_memory || !plan;
+    r->no_memory = !plan;
     if (!plan || value.kind != JSON_OBJECT) return false;
     for (size_t at = 0; json_each(value, &at, &key, &item);) {
         const char *name = read_string(r, key);
@@ -250,6 +249,7 @@ pawl_status schedule_read(pawl_arena *arena, const char *spec, pawl_schedule *ou
     const char *name = out->name ? out->name : "", *what = "";
     size_t where = 0;
     json key, value;
+    if (strlen(spec) > SCHEDULE_SPEC_MAX) return err_set(err, PAWL_INVALID, "what is stored of schedule '%s' is too long", name);
     if (!json_valid(pawl_str(spec), &where, &what))
         return err_set(err, PAWL_INVALID, "what is stored of schedule '%s' is not JSON: %s at byte %zu", name, what, where + 1);
     json all = json_parse(pawl_str(spec));

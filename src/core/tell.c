@@ -86,7 +86,7 @@ static void gather(const core *c, core_task **tasks, int count, told *out, char 
     }
 }
 
-static bool is_limited(const core_task *t) { return t->throttle && t->rate_key.len > 0; }
+static bool is_limited(const core_task *t) { return t->throttle != THROTTLE_NONE; } /* it has a key, then */
 
 static bool compose(core *c, buf *to)
 {

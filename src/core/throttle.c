@@ -254,10 +254,10 @@ static void opened(core *c, const core_task *t, const char *why)
 
 /* ---- parking ---------------------------------------------------------------------------------------------------------------------- */
 
-/* What goes back to the store with a task that never started; 0: it has no slot. */
+/* What goes back to the store with a task that never started; 0: it has no slot. Only those of the store have an end. */
 int64_t throttle_slot_of(const core_task *t)
 {
-    return t->throttle == THROTTLE_SHARED && t->until_mono_us && t->until_mono_us < INT64_MAX ? t->slot_us : 0;
+    return t->until_mono_us && t->until_mono_us < INT64_MAX ? t->slot_us : 0;
 }
 
 static void release_slot(core *c, core_task *t)
@@ -391,7 +391,7 @@ void throttle_adopt(core *c, core_task *t, const throttle_told *told)
     t->throttle = told->limited ? THROTTLE_SHARED : h->limit.limiter ? THROTTLE_OWN : THROTTLE_LOCAL;
     c->limited_tasks++;
     if (t->throttle == THROTTLE_LOCAL) t->rate_hash = limit_near(c->limiter, h->rule, t->rate_key);
-    if (t->throttle != THROTTLE_SHARED || t->state != CORE_READY) return;
+    if (t->throttle != THROTTLE_SHARED) return;
     if (told->until_us) set_slot(c, t, told);
     if (!late(c, t) && t->slot_mono_us <= c->now.mono_us && t->slot_us < schedule_until(t->body)) return;
     run_unready(c, t);

@@ -281,6 +281,62 @@ static void a_pause_gives_back_what_never_started(void **state)
     for (int i = 1; i < 5; i++) assert_int_equal(drive_state(d, d->answers[first + i].id), PAWL_PENDING);
 }
 
+/* Asked again while it drains, or when it has stopped: it is drained once. */
+static void a_drain_that_is_asked_twice(void **state)
+{
+    drive *d = begin(state, 1);
+    drive_start(d);
+    drive_dispatch(d, "t", NULL, 0);
+    for (int i = 0; i < 2; i++) {
+        core_drain(d->core, drive_now(d));
+        drive_go(d);
+        assert_int_equal(d->drained, 0);
+    }
+    drive_end(d, 0, ok);
+    assert_int_equal(d->drained, 1);
+    core_stop(d->core, drive_now(d), PAWL_SECOND, PAWL_SECOND);
+    core_drain(d->core, drive_now(d));
+    drive_go(d);
+    drive_advance(d, 5 * PAWL_SECOND);
+    assert_int_equal(d->stopped, 1);
+    assert_int_equal(d->drained, 1);
+}
+
+/* Behind the cork what is there gathers; while the store does not answer there is nothing to carry to it. */
+static void what_is_kept_behind_the_cork(void **state)
+{
+    drive *d = begin(state, 1);
+    drive_start(d);
+    d->hold = 1u << CORE_APPLY;
+    drive_dispatch(d, "t", NULL, 0);
+    core_cork(d->core, true);
+    assert_int_equal(core_keeps(d->core), CORE_KEPT_NOTHING); /* it is on its way */
+    d->hold = 0;
+    drive_answer_held(d, 0, true, PAWL_OK);
+    assert_int_equal(core_keeps(d->core), CORE_KEPT_NOTHING);
+    drive_end(d, 0, ok);
+    assert_int_equal(core_keeps(d->core), CORE_KEPT_OUTCOMES);
+    drive_dispatch(d, "t", NULL, 0);
+    assert_int_equal(core_keeps(d->core), CORE_KEPT_REQUESTS);
+    d->lose_before = 1u << CORE_APPLY;
+    core_cork(d->core, false);
+    assert_int_equal(core_keeps(d->core), CORE_KEPT_NOTHING);
+    drive_advance(d, 0);
+    core_cork(d->core, true);
+    assert_int_equal(core_keeps(d->core), CORE_KEPT_NOTHING); /* it goes again, but not yet */
+    d->lose_before = 0;
+    while (core_keeps(d->core) == CORE_KEPT_NOTHING) {
+        assert_true(core_deadline(d->core) < INT64_MAX);
+        drive_advance(d, 10 * PAWL_MILLISECOND);
+    }
+    assert_int_equal(core_keeps(d->core), CORE_KEPT_OUTCOMES); /* now it does */
+    core_cork(d->core, false);
+    drive_advance(d, PAWL_SECOND);
+    assert_int_equal(drive_state(d, d->answers[0].id), PAWL_SUCCEEDED);
+    assert_int_equal(d->runs_count, 1);
+    drive_end(d, 0, ok);
+}
+
 static void a_drain_gives_back_what_never_started(void **state)
 {
     drive *d = begin(state, 1);
@@ -416,6 +472,8 @@ int main(void)
         TEST(a_running_task_is_told_of_its_cancel),
         TEST(a_pause_gives_back_what_never_started),
         TEST(a_drain_gives_back_what_never_started),
+        TEST(a_drain_that_is_asked_twice),
+        TEST(what_is_kept_behind_the_cork),
         TEST(a_stop_asks_after_the_grace_and_interruptions_cost_nothing),
         TEST(a_stop_tells_of_the_stuck),
         TEST(a_lapsed_node_is_rescued_and_its_late_outcome_refused),

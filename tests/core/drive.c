@@ -160,7 +160,10 @@ void drive_go(drive *d)
             d->stopped++;
             d->stuck = a.stuck;
             break;
-        case CORE_EVENT: d->events[a.event.kind]++; break;
+        case CORE_EVENT:
+            d->events[a.event.kind]++;
+            d->last_event[a.event.kind] = a.event;
+            break;
         case CORE_LOG: snprintf(d->log, sizeof d->log, "%s", a.text); break;
         }
         core_check(d->core);

@@ -46,7 +46,8 @@ typedef struct drive {
     unsigned fail_before, lose_after, lose_before;    /* bits: UNAVAILABLE; done but UNKNOWN; not done and UNKNOWN */
     void (*meddle)(struct drive *d, core_call *call); /* changes what the store answered; NULL: nobody does */
     int events[PAWL_EVENT_COUNT];
-    char log[256]; /* the last line */
+    pawl_event last_event[PAWL_EVENT_COUNT]; /* of each kind */
+    char log[256];                           /* the last line */
 } drive;
 
 /* A core with the queue "default" (workers) and a handler for "t"; store: "memory:NAME". */

@@ -150,6 +150,39 @@ static void many_unknown_leases_are_given_back_in_turns(void **state)
     while (d->runs_count > 0) drive_end(d, d->runs_count - 1, ok);
 }
 
+static bool anew;
+static int releases;
+
+/* As if the lease that nobody knows had ended, and begun anew. */
+static void renew_fence(drive *d, core_call *call)
+{
+    for (int i = 0; anew && call->kind == CORE_HELD && i < call->u.held.count; i++)
+        call->u.held.leases[i].fence += d->calls[CORE_HELD];
+    for (int i = 0; call->kind == CORE_APPLY && i < call->u.batch.count; i++)
+        releases += call->u.batch.ops[i]->kind == PAWL_OP_RELEASE;
+}
+
+/* Nobody knows it, but it is another one at each look: none of them has been there for long. */
+static void a_lease_that_began_anew_is_not_given_back(void **state)
+{
+    drive *d = drive_begin(state, (core_config){0}, (core_queue_config){.workers = 1});
+    drive_dispatch(d, "t", NULL, 0);
+    d->lose_after = 1u << CORE_CLAIM;
+    drive_start(d);
+    d->lose_after = 0;
+    d->meddle = renew_fence;
+    anew = true;
+    releases = 0;
+    drive_advance(d, 70 * PAWL_SECOND);
+    assert_true(d->calls[CORE_HELD] >= 5);
+    assert_int_equal(releases, 0);
+    anew = false;
+    drive_advance(d, 25 * PAWL_SECOND);
+    assert_int_equal(releases, 1);
+    assert_int_equal(d->runs_count, 1);
+    drive_end(d, 0, ok);
+}
+
 static void hold_nothing(drive *d, core_call *call)
 {
     (void)d;
@@ -459,6 +492,67 @@ static void without_memory_a_task_is_not_born_leased(void **state)
     assert_int_equal(memory.outstanding, 0);
 }
 
+/* It began to register in order to dispatch, and was started before that was answered: it serves as another node, which names its
+ * queues. */
+static void started_while_it_registers(void **state)
+{
+    drive *d = drive_begin(state, (core_config){0}, (core_queue_config){.workers = 1});
+    d->hold = 1u << CORE_REGISTER;
+    drive_dispatch(d, "t", NULL, 0);
+    assert_int_equal(d->held_count, 1);
+    assert_string_equal(d->held[0]->u.registration.queues, "");
+    drive_start(d);
+    drive_answer_held(d, 0, true, PAWL_OK);
+    assert_int_equal(d->held_count, 1);
+    assert_string_equal(d->held[0]->u.registration.queues, "default");
+    d->hold = 0;
+    drive_answer_held(d, 0, true, PAWL_OK);
+    drive_advance(d, PAWL_SECOND);
+    assert_int_equal(d->calls[CORE_LEAVE], 1);
+    assert_int_equal(d->runs_count, 1);
+    drive_end(d, 0, ok);
+    assert_int_equal(drive_state(d, d->answers[0].id), PAWL_SUCCEEDED);
+}
+
+static int settles;
+static bool unsettled;
+
+static void tell_unsettled(drive *d, core_call *call)
+{
+    (void)d;
+    if (call->kind == CORE_CLAIM && !call->status && unsettled) call->u.claim.news.unsettled = true, unsettled = false;
+    for (int i = 0; call->kind == CORE_APPLY && i < call->u.batch.count; i++)
+        settles += call->u.batch.ops[i]->kind == PAWL_OP_SETTLE;
+}
+
+/* What is left to tell to those who wait is told a second later. */
+static void without_memory_it_settles_later(void **state)
+{
+    test_allocator memory;
+    test_allocator_init(&memory);
+    drive *d = drive_begin(state, (core_config){.allocator = &memory.allocator}, (core_queue_config){.workers = 1});
+    drive_start(d);
+    d->meddle = tell_unsettled;
+    bool failed = true;
+    for (long n = 1; failed; n++) {
+        settles = 0;
+        unsettled = true;
+        memory.fail_at = memory.calls + n;
+        core_wake(d->core, drive_now(d));
+        drive_go(d);
+        assert_false(unsettled);
+        failed = memory.calls >= memory.fail_at;
+        memory.fail_at = 0;
+        assert_int_equal(settles > 0, !failed);
+        drive_advance(d, 2 * PAWL_SECOND);
+        assert_true(settles > 0);
+        assert_true(n < 20);
+    }
+    core_free(d->core);
+    d->core = NULL;
+    assert_int_equal(memory.outstanding, 0);
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, drive_finish)
 
 int main(void)
@@ -483,6 +577,9 @@ int main(void)
         TEST(a_core_can_be_freed_at_any_moment),
         cmocka_unit_test(every_allocation_of_its_birth_may_fail),
         TEST(without_memory_a_task_is_not_born_leased),
+        TEST(a_lease_that_began_anew_is_not_given_back),
+        TEST(started_while_it_registers),
+        TEST(without_memory_it_settles_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

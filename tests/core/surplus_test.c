@@ -127,6 +127,29 @@ static void of_a_paused_queue_it_goes_back_to_the_store(void **state)
     assert_int_equal(d->runs_count, WORKERS + SURPLUS - 1);
 }
 
+static void pause_and_close(drive *d, core_call *call)
+{
+    (void)d;
+    if (call->kind != CORE_CLAIM || call->status) return;
+    call->u.claim.news.closed = true;
+    for (int i = 0; i < call->u.claim.wants_count; i++) call->u.claim.wants[i].paused = true;
+}
+
+/* Its queue is paused and the store is closed, as one claim tells: what no worker has begun is called back once. */
+static void for_two_reasons_it_is_called_back_once(void **state)
+{
+    drive *d = begin_brief(state);
+    fill(d, 3);
+    d->meddle = pause_and_close;
+    int recalls = d->recalls;
+    core_wake(d->core, drive_now(d));
+    drive_go(d);
+    assert_int_equal(d->events[PAWL_EVENT_STORE_CLOSED], 1);
+    assert_int_equal(d->recalls, recalls + 1);
+    d->meddle = NULL;
+    end_all(d, 0);
+}
+
 static void of_a_draining_engine_it_goes_back_to_the_store(void **state)
 {
     drive *d = begin_brief(state);
@@ -148,6 +171,7 @@ static void what_may_be_lost_is_given_back_by_its_fence(void **state)
     d->fail_before = 1u << CORE_RENEW;
     drive_advance(d, 2 * PAWL_MINUTE);
     assert_int_equal(d->stops[d->stops_count - 1], PAWL_STOP_LEASE_LOST);
+    assert_int_equal(core_lease_deadline(d->core), 0); /* nothing may begin */
     d->fail_before = 0;
     pawl_id id = recall(d, WORKERS);
     drive_advance(d, PAWL_SECOND);
@@ -283,6 +307,7 @@ int main(void)
         TEST(what_comes_back_is_first_and_waits_for_a_worker),
         TEST(what_was_cancelled_meanwhile_never_runs),
         TEST(of_a_paused_queue_it_goes_back_to_the_store),
+        TEST(for_two_reasons_it_is_called_back_once),
         TEST(of_a_draining_engine_it_goes_back_to_the_store),
         TEST(what_may_be_lost_is_given_back_by_its_fence),
         TEST(waiting_for_a_worker_is_no_timeout),

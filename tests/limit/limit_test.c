@@ -1,5 +1,6 @@
 /* Keyed rate limits: each rule that people are told, one by one. */
 #include "../unit/cmocka_all.h"
+#include "../unit/test_allocator.h"
 #include "core/limit.h"
 #include <stdio.h>
 #include <string.h>
@@ -445,6 +446,74 @@ static void reservations_are_bounded(void **state)
     done();
 }
 
+/* What is asked in a row, some keys and many reservations. Answers how many were told that there is no room, or that nobody counts. */
+static int ask_many(test_allocator *memory)
+{
+    int without = 0;
+    for (int i = 0; i < 3 * 200; i++) {
+        char key[2] = {(char)('a' + i % 3), '\0'};
+        limit_question q = {.key = pawl_str(key), .id = i + 1, .hold = true};
+        limit_answer a = ask_about(q);
+        if (a.verdict != LIMIT_FULL && a.verdict != LIMIT_OPEN) continue;
+        without++;
+        assert_true(memory->calls >= memory->fail_at && memory->fail_at);
+        a = ask_about(q);
+        assert_int_equal(a.verdict, i < 3 ? LIMIT_GO : LIMIT_WAIT);
+    }
+    assert_int_equal(numbers().reservations, 3 * 200);
+    return without;
+}
+
+/* Whichever allocation fails, the one who asked is told, takes nothing, and may ask again. */
+static void without_memory_nothing_is_taken(void **state)
+{
+    (void)state;
+    test_allocator memory;
+    for (long n = 1;; n++) {
+        test_allocator_init(&memory);
+        fresh_with(EVERY_SECOND, (limit_config){.allocator = &memory.allocator, .seed = 1});
+        memory.fail_at = memory.calls + n;
+        int without = ask_many(&memory);
+        bool failed = memory.calls >= memory.fail_at;
+        assert_true(failed || without == 0);
+        done();
+        assert_int_equal(memory.outstanding, 0);
+        if (!failed) break;
+        assert_true(n < 100);
+    }
+}
+
+static void the_slot_of_a_task(void **state)
+{
+    (void)state;
+    int64_t slot_us = 7;
+    fresh(EVERY_SECOND);
+    goes(ask(1, "k", 0));
+    waits(ask(2, "k", 0), SECOND);
+    assert_true(limit_slot(l, 2, &slot_us));
+    assert_int_equal(slot_us, SECOND);
+    assert_false(limit_slot(l, 1, &slot_us)); /* it has started */
+    assert_int_equal(slot_us, SECOND);
+    done();
+}
+
+/* What limit_near told goes into the question, and changes nothing in the answer. */
+static void a_key_that_was_sent_for(void **state)
+{
+    (void)state;
+    static char longer[LIMIT_KEY_MAX + 2];
+    fresh(EVERY_SECOND);
+    memset(longer, 'x', sizeof longer - 1);
+    assert_int_equal(limit_near(l, 0, pawl_str("")), 0);
+    assert_int_equal(limit_near(l, 0, pawl_str(longer)), 0);
+    longer[LIMIT_KEY_MAX] = '\0';
+    uint64_t hash = limit_near(l, 0, pawl_str(longer));
+    assert_true(hash);
+    goes(ask_about((limit_question){.key = pawl_str(longer), .id = 1, .hash = hash}));
+    waits(ask(2, longer, 0), SECOND);
+    done();
+}
+
 /* ---- clocks ---------------------------------------------------------------------------------------------------------------- */
 
 static void a_clock_set_back_holds_nobody_up(void **state)
@@ -604,6 +673,9 @@ int main(void)
         cmocka_unit_test(what_is_given_back_makes_keys_idle),
         cmocka_unit_test(idle_keys_are_found_among_many),
         cmocka_unit_test(reservations_are_bounded),
+        cmocka_unit_test(without_memory_nothing_is_taken),
+        cmocka_unit_test(the_slot_of_a_task),
+        cmocka_unit_test(a_key_that_was_sent_for),
         cmocka_unit_test(a_clock_set_back_holds_nobody_up),
         cmocka_unit_test(a_clock_set_ahead_gives_one_burst),
         cmocka_unit_test(clocks_at_the_ends_of_time),

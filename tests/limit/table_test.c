@@ -139,9 +139,57 @@ static void without_memory_it_fills_up(void **state)
     barren = false;
 }
 
+/* Two names of one hash cannot be made on purpose; here they are said to have it. */
+static void names_of_one_hash_are_told_apart(void **state)
+{
+    (void)state;
+    limit_table t;
+    char a[100], b[100];
+    memset(a, 'a', sizeof a);
+    memset(b, 'b', sizeof b);
+    limit_table_init(&t, alloc_default(), 1, 100, moved);
+    for (size_t len = 20; len <= 100; len += 80) { /* of those that stand in the table, and of those that do not */
+        pawl_bytes first = {a, len}, second = {b, len};
+        limit_entry *e = limit_table_add(&t, 0, first, 5), *f = limit_table_add(&t, 0, second, 5);
+        assert_true(e && f && e != f);
+        assert_ptr_equal(limit_table_find(&t, 0, first, 5), e);
+        assert_ptr_equal(limit_table_find(&t, 0, second, 5), f);
+        assert_null(limit_table_find(&t, 1, second, 5));
+    }
+    limit_table_done(&t);
+}
+
+static void a_table_for_more_keys_than_anybody_has(void **state)
+{
+    (void)state;
+    limit_table t;
+    limit_table_init(&t, alloc_default(), 1, UINT32_MAX, moved);
+    assert_int_equal(t.places_max, UINT32_MAX);
+    limit_table_done(&t);
+}
+
+/* It has all the places it may have, and is asked for more keys than it is for. */
+static void a_table_that_may_not_grow(void **state)
+{
+    (void)state;
+    limit_table t;
+    memset(known, 0, sizeof known);
+    limit_table_init(&t, alloc_default(), 1, 1, moved);
+    int added = 0;
+    for (int i = 0; i < 100; i++) added += add(&t, i, false);
+    assert_int_equal(t.places, t.places_max);
+    assert_int_equal(added, t.places - 1);
+    check(&t);
+    limit_table_done(&t);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(they_come_and_go), cmocka_unit_test(in_a_table_of_hardly_any_places),
-                                       cmocka_unit_test(without_memory_it_fills_up)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(they_come_and_go),
+                                       cmocka_unit_test(in_a_table_of_hardly_any_places),
+                                       cmocka_unit_test(without_memory_it_fills_up),
+                                       cmocka_unit_test(names_of_one_hash_are_told_apart),
+                                       cmocka_unit_test(a_table_for_more_keys_than_anybody_has),
+                                       cmocka_unit_test(a_table_that_may_not_grow)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

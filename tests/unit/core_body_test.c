@@ -211,6 +211,27 @@ static void large_bodies_and_no_memory(void **state)
     assert_int_equal(t.outstanding, 0);
 }
 
+/* Nothing of what it was begun for fitted: the block goes with the pack. */
+static void a_pack_of_nothing(void **state)
+{
+    (void)state;
+    test_allocator t;
+    test_allocator_init(&t);
+    body_pack pack = {.allocator = &t.allocator};
+    static char headers[BODY_PACK];
+    memset(headers, 'h', sizeof headers - 1);
+    pawl_body *alone = body_pack_add(&pack, &(pawl_body){.type = "t", .queue = "q", .headers = headers});
+    assert_int_equal(t.outstanding, 2);
+    body_pack_done(&pack);
+    assert_int_equal(t.outstanding, 1);
+    assert_int_equal(strlen(alone->headers), sizeof headers - 1);
+    body_moves moves = {0};
+    body_free(&moves, &t.allocator, NULL); /* nothing is freed with nothing */
+    body_free(&moves, &t.allocator, alone);
+    body_moves_done(&moves);
+    assert_int_equal(t.outstanding, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +241,7 @@ int main(void)
         cmocka_unit_test(bodies_made_together_lie_together),
         cmocka_unit_test(packed_bodies_keep_their_own_names),
         cmocka_unit_test(large_bodies_and_no_memory),
+        cmocka_unit_test(a_pack_of_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
