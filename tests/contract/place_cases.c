@@ -762,9 +762,11 @@ static void a_page_more_begins_no_turns(world *w)
     int64_t n = join(w, w->a);
     pawl_op *page = op_bound(w, PAWL_SCOPE_TENANTS, "q", NULL, 1), *next = keep(w, sizeof *next);
     page->u.bound.only_move = page->u.bound.initial = true;
+    page->u.bound.move = 2;
     *next = *page;
     put_many(w, (spec){.tenant = "a"}, 4);
     assert_int_equal(apply(w, w->a, 0, page), PAWL_OP_EXISTING);
+    assert_false(page->u.bound.more);
     assert_int_equal(places_of(w, (pawl_place_filter){0})->count, 0);
     turns(w, "q");
     assert_int_equal(apply(w, w->a, 0, op_bound(w, PAWL_SCOPE_TENANTS, "q", NULL, 0)),
