@@ -102,7 +102,8 @@ def argue(files, arguments):
 def write(path, tables, arguments, assertions):
     out = ["# What the tests reach", "",
            "Written by `make coverage`: gcc's gcov over the unit, core, contract, model, simulator, API, SQLite, fault and command line",
-           "tests, with few seeds. Branches are those of the compiler: every `&&`, `||` and `?:` has its own.", ""]
+           "tests, with few seeds, and the replays of the fuzz corpora. Branches are those of the compiler: every `&&`, `||` and `?:`",
+           "has its own.", ""]
     for lines in tables:
         out += lines + [""]
     out += ["## What is not reached in src/core", "",

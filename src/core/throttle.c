@@ -255,10 +255,7 @@ static void opened(core *c, const core_task *t, const char *why)
 /* ---- parking ---------------------------------------------------------------------------------------------------------------------- */
 
 /* What goes back to the store with a task that never started; 0: it has no slot. Only those of the store have an end. */
-int64_t throttle_slot_of(const core_task *t)
-{
-    return t->until_mono_us && t->until_mono_us < INT64_MAX ? t->slot_us : 0;
-}
+int64_t throttle_slot_of(const core_task *t) { return t->until_mono_us && t->until_mono_us < INT64_MAX ? t->slot_us : 0; }
 
 static void release_slot(core *c, core_task *t)
 {

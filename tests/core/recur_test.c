@@ -259,11 +259,16 @@ static void a_closed_store_is_not_looked_at(void **state)
     d->hold = 0;
     closed = true;
     d->held[0]->u.batch.ops[0]->u.step->version = 1; /* so that it changes nothing */
+    int looks = d->calls[CORE_DUE];
+    d->hold = BIT(CORE_CLAIM) | BIT(CORE_RENEW);
     drive_answer_held(d, 0, true, PAWL_OK);
+    drive_advance(d, PAWL_SECOND);
+    assert_int_equal(d->calls[CORE_DUE], looks); /* the news tell when to look again */
+    d->hold = 0;
+    while (d->held_count > 0) drive_answer_held(d, 0, true, PAWL_OK);
     core_wake(d->core, drive_now(d));
     drive_go(d);
     assert_int_equal(d->events[PAWL_EVENT_STORE_CLOSED], 1);
-    int looks = d->calls[CORE_DUE];
     drive_advance(d, 10 * PAWL_SECOND);
     assert_int_equal(d->calls[CORE_DUE], looks);
     closed = false;
@@ -358,15 +363,19 @@ static void end_memory(drive *d, core_call *call)
 /* The memory of a look ends at any point of what is decided: nothing is, and a second later everything. */
 static void a_look_may_lack_memory_at_any_point(void **state)
 {
-    char name[16];
+    char name[16], spec[2000];
     test_allocator_init(&scarce);
     scarce.allocator.alloc = small_alloc;
     drive *d = begin_with(state, (core_config){.allocator = &scarce.allocator});
     d->meddle = end_memory;
     put(d, "a", HOURLY, 0);
-    put(d, "b", "{\"every\":1,\"unit\":\"hour\",\"type\":\"t\",\"queue\":\"default\",\"not_dates\":[\"2026-05-01\"]}", 0);
+    snprintf(spec, sizeof spec,
+             "{\"every\":1,\"unit\":\"hour\",\"type\":\"t\",\"queue\":\"default\",\"not_dates\":[\"2026-05-01\"],"
+             "\"content_type\":\"%01500d\"}",
+             0); /* with a text that takes more than a step */
+    put(d, "b", spec, 0);
     drive_advance(d, 30 * PAWL_SECOND);
-    int failed = 0, looks = 250;
+    int failed = 0, looks = 350;
     for (int i = 1; i <= looks; i++) {
         end_all(d);
         snprintf(name, sizeof name, "bad%03d", i);
