@@ -367,3 +367,21 @@ BEGIN
     END LOOP;
     IF a IS DISTINCT FROM was THEN UPDATE pawl_round r SET tenant_id = a.tenant_id, rest = a.rest WHERE r.queue_id = p_queue; END IF;
 END $$;
+
+-- What an ANALYZE finds out is hardly asked, for functions allow one way only. Looking at thirty thousand payloads for it took a core for a
+-- quarter of a second, whenever many tasks had come.
+DO $$
+DECLARE
+    r record;
+BEGIN
+    FOR r IN
+        SELECT a.attrelid::regclass AS of, a.attname AS name,
+            CASE WHEN a.attname IN ('payload', 'headers', 'traceparent', 'created_by', 'content_type', 'key', 'rate_key') THEN 0 ELSE 10 END AS target
+        FROM pg_attribute a
+        WHERE a.attrelid = ANY (ARRAY['pawl_body'::regclass, 'pawl_live'::regclass, 'pawl_shared'::regclass]) AND a.attnum > 0
+            AND NOT a.attisdropped
+    LOOP
+        EXECUTE format('ALTER TABLE %s ALTER COLUMN %I SET STATISTICS %s', r.of, r.name, r.target);
+    END LOOP;
+END $$;
+ALTER INDEX pawl_body_names ALTER COLUMN 1 SET STATISTICS 10;
