@@ -27,7 +27,7 @@
  * are blocks of their own (pawl_body_copy) that the engine owns from then on.
  *
  * THREADS. apply, claim, renew, rescue, take_ids, register_node, leave, held, sweep, set_gate and load come from one thread at a time if `lanes` is
- * 1, else from up to lanes + 1 threads, renew on its own. read, tx_apply, backup and watch_check may come from any thread at any
+ * 1, else from up to lanes + 1 threads, and renew from one of its own. read, tx_apply, backup and watch_check may come from any thread at any
  * time and must not wait for a write under way longer than the store's own lock wait.
  *
  * RATE LIMITS. Limits are stored (LIMIT): of a type, or of one key of it, which counts more. Slots are taken by the rules of core/rate,

@@ -135,7 +135,7 @@ typedef struct storeq {
     storejob *renew;
     int busy; /* calls being made, without renewals if they have a thread of their own */
     bool renewing;
-    int lanes;
+    int lanes, calls_most;
     pthread_t *threads;
     int threads_count, threads_most;
     bool stopping;

@@ -1,8 +1,8 @@
 /* Calls of a store that waits for a disk or a network.
  *
  * The driver queues a call; a store thread makes it and brings back the answer as an input, which it then drives itself. A
- * store with one lane gets one call at a time, renewals before all that waits. A store with several gets as many as it has
- * lanes, and renewals have a thread of their own.
+ * store with one lane gets one call at a time, renewals before all that waits. A store with several gets one more than it has
+ * lanes, so that a batch which has a lane does not wait for a claim, and renewals have a thread of their own.
  *
  * A caller that waits for its own commit may make the call itself (storeq_help) when the store is idle: nobody needs to be woken
  * then. Only calls that a commit of new tasks depends on are made this way.
@@ -27,7 +27,8 @@ bool storeq_init(runtime *rt)
     q->last = &q->first;
     int lanes = rt->store->type->lanes;
     q->lanes = lanes < 1 ? 1 : lanes > LANES_MAX ? LANES_MAX : lanes;
-    q->threads_most = q->lanes > 1 ? q->lanes + 1 : 1;
+    q->calls_most = q->lanes > 1 ? q->lanes + 1 : 1;
+    q->threads_most = q->lanes > 1 ? q->calls_most + 1 : 1;
     q->threads = alloc_new(&rt->allocator, (size_t)q->threads_most * sizeof *q->threads);
     q->jobs = alloc_new(&rt->allocator, (size_t)(CORE_CALL_KINDS + q->lanes) * sizeof *q->jobs);
     return q->threads && q->jobs;
@@ -77,7 +78,7 @@ static storejob *take_renewal(storeq *q)
 static storejob *take_other(storeq *q)
 {
     storejob *job = q->first;
-    if (!job || q->busy >= q->lanes) return NULL;
+    if (!job || q->busy >= q->calls_most) return NULL;
     q->first = job->next;
     if (!q->first) q->last = &q->first;
     q->busy++;
@@ -176,7 +177,7 @@ static bool needs_thread(const storeq *q)
     if (q->stopping) return false;
     if (q->lanes == 1)
         return q->busy == 0 && (q->first || q->renew || (q->kept && !(q->lingering && q->kept == CORE_KEPT_OUTCOMES)));
-    return (q->first && q->busy < q->lanes) || (q->renew && !q->renewing);
+    return (q->first && q->busy < q->calls_most) || (q->renew && !q->renewing);
 }
 
 void storeq_wake(runtime *rt)

@@ -694,6 +694,68 @@ static void by_weight(world *w)
     assert_int_equal(a, 2);
 }
 
+/* However much each claim has room for, it goes on where the last one ended, also within a turn: the order repeats itself. */
+static void turns_go_on(world *w)
+{
+    static const int rooms[] = {2, 1, 4, 3, 1, 1, 5, 2, 6};
+    enum { ROUND = 5, ALL = 25 };
+    char seen[ALL + 1] = {0};
+    int64_t n = join(w, w->a);
+    int count = 0, together = 0;
+    turns(w, "q");
+    apply(w, w->a, 0, op_bound(w, PAWL_SCOPE_TENANTS, "q", "b", 3));
+    put_many(w, (spec){.tenant = "a"}, 10);
+    put_many(w, (spec){.tenant = "b"}, 20);
+    put_many(w, (spec){.tenant = "c"}, 10);
+    for (size_t r = 0; r < sizeof rooms / sizeof *rooms; r++) {
+        assert_int_equal(take(w, n, rooms[r]), rooms[r]);
+        for (int i = 0; i < rooms[r]; i++) seen[count++] = w->claimed[i].body->tenant[0];
+    }
+    assert_int_equal(count, ALL);
+    for (int i = 0; i + ROUND < ALL; i++) assert_int_equal(seen[i + ROUND], seen[i]);
+    for (int i = 0; i < ROUND; i++) together += seen[i] == 'b' && seen[i + 1] == 'b';
+    assert_int_equal(together, 2);
+}
+
+/* Tenants of one priority give way to those of a more urgent one, and those behind get what room is left. */
+static void turns_of_two_priorities(world *w)
+{
+    int64_t n = join(w, w->a);
+    turns(w, "q");
+    put_many(w, (spec){.tenant = "a"}, 3);
+    put_many(w, (spec){.tenant = "b"}, 3);
+    put_many(w, (spec){.tenant = "c", .priority = -1}, 3);
+    pawl_want want = claim(w, w->a, n, (wish){.free = 2});
+    assert_true(want.got == 2 && want.more);
+    for (int i = 0; i < 2; i++) assert_string_equal(w->claimed[i].body->tenant, "c");
+    const char *seen = next_tenants(w, n, 3, true);
+    assert_true(seen[0] == 'c' && ((seen[1] == 'a' && seen[2] == 'b') || (seen[1] == 'b' && seen[2] == 'a')));
+    want = claim(w, w->a, n, (wish){.free = 4});
+    assert_true(want.got == 4 && !want.more);
+}
+
+/* A task that was rescued has its turn like the others, but goes to a free worker only. */
+static void turns_of_suspects(world *w)
+{
+    int64_t n = join(w, w->a), victim = join(w, w->a);
+    turns(w, "q");
+    put_many(w, (spec){.tenant = "a"}, 1);
+    assert_int_equal(take(w, victim, 1), 1);
+    rescue_lapsed(w, w->a, n, victim, true);
+    put_many(w, (spec){.tenant = "b"}, 2);
+    put_many(w, (spec){.tenant = "c"}, 1);
+    pawl_want want = claim(w, w->a, n, (wish){.prefetch = 4});
+    int got = want.got, suspects = 0;
+    assert_true(want.more);
+    for (int i = 0; i < got; i++) assert_false(w->claimed[i].suspect);
+    for (; got < 4; got += want.got) {
+        want = claim(w, w->a, n, (wish){.free = 4});
+        assert_true(want.got > 0);
+        for (int i = 0; i < want.got; i++) suspects += w->claimed[i].suspect;
+    }
+    assert_true(suspects == 1 && !want.more);
+}
+
 /* More than any store asks about at once: nobody comes twice before all the others came. */
 static void turns_of_many(world *w)
 {
@@ -874,6 +936,9 @@ CASES(place_cases){
     {"place: they outlive the handle", they_outlive_the_handle},
     {"turns: tenants take them", tenants_take_turns},
     {"turns: by weight", by_weight},
+    {"turns: go on where a claim ended", turns_go_on},
+    {"turns: of two priorities", turns_of_two_priorities},
+    {"turns: of suspects", turns_of_suspects},
     {"turns: of many", turns_of_many},
     {"place: lines of many", lines_of_many},
     {"turns: priority comes first", priority_comes_first},
