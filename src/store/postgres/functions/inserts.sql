@@ -322,6 +322,7 @@ DECLARE
     v_bodies int8;
     v_leased int8 := 0;
     v_asked int8;
+    v_turns int4[];
     c_child int8[] := '{}';
     c_at int4[] := '{}';
     c_n int4[] := '{}';
@@ -370,14 +371,25 @@ BEGIN
         GET DIAGNOSTICS v_leased = ROW_COUNT;
     END IF;
     IF v_leased < v_bodies THEN
+        SELECT array_agg(b.name_id) INTO v_turns FROM pawl_bound b WHERE b.scope = 4 AND b.name_id = ANY (p_queue) AND b.key = '' AND b.most > 0;
         INSERT INTO pawl_live (id, run_at_us, queue_id, type_id, fence, priority, class, state, level, runs, failures, interruptions,
                                rescues, strikes, blocked)
-        SELECT u.id, pawl_due(p_now, u.w), u.queue, u.type, 0, u.priority, 0, CASE WHEN u.waits THEN 1 ELSE 2 END, u.level, 0, 0, 0, 0, 0, false
+        SELECT u.id, pawl_due(p_now, u.w), u.queue, u.type, 0, u.priority, 0, CASE WHEN u.waits THEN 1 ELSE 2 END, u.level, 0, 0, 0, 0, 0,
+            u.waits IS NOT TRUE AND coalesce(u.queue = ANY (v_turns), false)
         FROM unnest(p_id, p_type, p_queue, p_priority, p_level, p_when, p_ask, p_slow, p_waits)
             u (id, type, queue, priority, level, w, ask, slow, waits)
         WHERE u.slow IS NOT TRUE AND (v_taken IS NULL OR u.id <> ALL (v_taken))
             AND NOT (coalesce(u.ask, false) AND p_may AND pawl_due(p_now, u.w) <= p_now
                      AND (v_paused IS NULL OR u.queue <> ALL (v_paused)));
+        IF v_turns IS NOT NULL THEN
+            INSERT INTO pawl_shared (task_id, queue_id, priority, tenant_id, lane, run_at_us)
+            SELECT u.id, u.queue, u.priority, coalesce(u.tenant, 0), pawl_lane_of(u.priority, 0, u.type), pawl_due(p_now, u.w)
+            FROM unnest(p_id, p_type, p_queue, p_priority, p_when, p_ask, p_tenant, p_slow, p_waits)
+                u (id, type, queue, priority, w, ask, tenant, slow, waits)
+            WHERE u.slow IS NOT TRUE AND u.waits IS NOT TRUE AND u.queue = ANY (v_turns) AND (v_taken IS NULL OR u.id <> ALL (v_taken))
+                AND NOT (coalesce(u.ask, false) AND p_may AND pawl_due(p_now, u.w) <= p_now
+                         AND (v_paused IS NULL OR u.queue <> ALL (v_paused)));
+        END IF;
     END IF;
     o_leases := v_leased;
     IF v_bodies > 0 THEN

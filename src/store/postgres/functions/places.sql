@@ -272,6 +272,11 @@ BEGIN
             SELECT s.id FROM unnest(w.scope, w.name, w.key) u (scope, name, key)
             JOIN pawl_spot s ON s.scope = ANY (ARRAY[u.scope]) AND s.name_id = ANY (ARRAY[u.name]) AND s.key = ANY (ARRAY[u.key]));
     END IF;
+    IF i_type IS NULL OR NOT EXISTS (SELECT FROM pawl_bound b WHERE b.name_id = ANY (i_queue || i_type) AND b.most > 0 AND b.scope < 4) THEN
+        IF cardinality(v_also) = 0 THEN RETURN v_also; END IF;
+        h := pawl_hold_spots('{}', '{}', '{}', '{}', v_also, 0);
+        RETURN v_also;
+    END IF;
     SELECT array_agg(x.scope) AS scope, array_agg(x.name) AS name, array_agg(x.key) AS key, array_agg(true) AS make INTO w
     FROM (SELECT DISTINCT y.scope, y.name, y.key FROM pawl_wants(i_queue, i_type, i_rate_key) z,
               unnest(z.i, z.scope, z.name, z.key, z.most, z.ordered) y (i, scope, name, key, most, ordered)
@@ -370,6 +375,7 @@ BEGIN
         IF cardinality(v_touched) > 0 THEN o_hints := '*'; END IF;
         RETURN;
     END IF;
+    IF cardinality(p_spots) = 0 AND cardinality(v_touched) = 0 THEN RETURN; END IF;
     IF cardinality(p_new) > 0 THEN v_did := pawl_line_up(p_now, p_new, p_spots); END IF;
     IF EXISTS (SELECT FROM pawl_freed WHERE spot_id = ANY (p_spots)) THEN
         WITH d AS (DELETE FROM pawl_freed f WHERE f.ctid = ANY (ARRAY(SELECT x.ctid FROM pawl_freed x WHERE x.spot_id = ANY (p_spots)

@@ -42,6 +42,55 @@ BEGIN
     WHERE l.lane IS NOT NULL AND (p_any OR (l.lane & 4294967295) = ANY (p_types));
 END $$;
 
+-- Takes due tasks of one priority from tenant to tenant, from where p_at says, at the most p_room. o_plain false: nothing was taken, for
+-- here are suspects, or tenants and types that are too many for one statement. o_chosen is more than o_ids if somebody else has some of them; o_more:
+-- there are others. o_at: whose turn it is now, if any got something.
+CREATE OR REPLACE FUNCTION pawl_take_turns(p_now int8, p_queue int4, p_priority int4, p_at pawl_round, p_any bool, p_types int4[], p_room int4,
+                                OUT o_plain bool, OUT o_ids int8[], OUT o_lanes int8[], OUT o_chosen int4, OUT o_more bool, OUT o_tenant int4,
+                                OUT o_rest int4) LANGUAGE plpgsql AS $$
+DECLARE
+    v_rest int4 := CASE WHEN p_at.rest > 0 THEN p_at.rest ELSE 0 END;
+    v_last int4 := p_at.tenant_id - (p_at.rest > 0)::int4; -- its turn is over
+BEGIN
+    WITH RECURSIVE g AS (
+        (SELECT s.tenant_id, s.lane, 1 AS k FROM pawl_shared s WHERE s.queue_id = p_queue AND s.priority = p_priority
+         ORDER BY s.tenant_id, s.lane LIMIT 1)
+        UNION ALL
+        SELECT n.tenant_id, n.lane, g.k + 1
+        FROM g, LATERAL (SELECT s.tenant_id, s.lane FROM pawl_shared s
+                         WHERE s.queue_id = p_queue AND s.priority = p_priority AND (s.tenant_id, s.lane) > (g.tenant_id, g.lane)
+                         ORDER BY s.tenant_id, s.lane LIMIT 1) n
+        WHERE g.k <= 32),
+    chosen AS MATERIALIZED (
+        SELECT y.id, y.lane, y.tenant_id, y.weight, y.turn, row_number() OVER (ORDER BY y.turn, y.tenant_id <= v_last, y.tenant_id, y.r) AS n
+        FROM (SELECT x.*, CASE WHEN x.r <= x.rest THEN 0 ELSE (x.r - x.rest - 1) / x.weight + (x.rest > 0)::int4 END AS turn
+              FROM (SELECT d.id, t.lane, t.tenant_id, t.weight, t.rest, row_number() OVER (PARTITION BY t.tenant_id ORDER BY d.run_at_us, d.id) AS r
+                    FROM (SELECT g.tenant_id, g.lane, CASE WHEN g.tenant_id = p_at.tenant_id THEN v_rest ELSE 0 END AS rest, coalesce((
+                              SELECT b.most FROM pawl_bound b WHERE b.scope = 4 AND b.name_id = p_queue
+                                  AND b.key = convert_to(g.tenant_id::text, 'UTF8') AND b.most > 0), 1) AS weight
+                          FROM g WHERE p_any OR (g.lane & 4294967295) = ANY (p_types)) t,
+                        LATERAL (SELECT s.task_id AS id, s.run_at_us FROM pawl_shared s
+                                 WHERE s.queue_id = p_queue AND s.priority = p_priority AND s.tenant_id = t.tenant_id AND s.lane = t.lane
+                                     AND s.run_at_us <= p_now
+                                 ORDER BY s.run_at_us, s.task_id LIMIT p_room + 1) d) x) y
+        ORDER BY n LIMIT p_room + 1),
+    plain AS MATERIALIZED (
+        SELECT (SELECT count(*) <= 32 FROM g) AND NOT EXISTS (SELECT FROM chosen c WHERE (c.lane >> 32) & 15 > 0) AS yes),
+    locked AS MATERIALIZED (
+        SELECT v.id FROM pawl_live v
+        WHERE v.id = ANY (ARRAY(SELECT c.id FROM chosen c, plain p WHERE p.yes AND c.n <= p_room)) AND v.state = 2
+        ORDER BY v.id FOR UPDATE SKIP LOCKED),
+    gone AS (DELETE FROM pawl_shared s USING locked l WHERE s.task_id = ANY (ARRAY[l.id]) RETURNING s.task_id)
+    SELECT p.yes, c.ids, c.lanes, c.chosen, c.more, e.tenant_id,
+        CASE WHEN e.turn = 0 AND e.tenant_id = p_at.tenant_id AND v_rest > 0 THEN v_rest ELSE e.weight END
+            - (SELECT count(*)::int4 FROM chosen z WHERE z.n <= p_room AND z.tenant_id = e.tenant_id AND z.turn = e.turn)
+    INTO o_plain, o_ids, o_lanes, o_chosen, o_more, o_tenant, o_rest
+    FROM plain p, (SELECT coalesce(array_agg(c.id ORDER BY c.n) FILTER (WHERE c.id = ANY (ARRAY(SELECT s.task_id FROM gone s))), '{}') AS ids,
+                       coalesce(array_agg(DISTINCT c.lane), '{}') AS lanes, count(*) FILTER (WHERE c.n <= p_room)::int4 AS chosen,
+                       count(*) > p_room AS more FROM chosen c) c
+    LEFT JOIN LATERAL (SELECT z.tenant_id, z.turn, z.weight FROM chosen z WHERE z.n <= p_room ORDER BY z.n DESC LIMIT 1) e ON true;
+END $$;
+
 -- Goes from tenant to tenant within one priority, from where the last claim ended, and takes from each as many tasks as its weight says. The
 -- queue's row of pawl_round is locked.
 CREATE OR REPLACE FUNCTION pawl_choose_turns(p_now int8, p_queue int4, p_any bool, p_types int4[], p_got int4, p_free int4, p_room int4, p_solo bool,
@@ -57,6 +106,9 @@ DECLARE
     v_before int4;
     v_blocked int4;
     v_skip int8[] := '{}';
+    v_plain bool := p_room BETWEEN 1 AND 64 AND NOT EXISTS (
+        SELECT FROM pawl_bound b WHERE b.scope IN (1, 2, 3) AND b.most > 0
+            AND CASE WHEN b.scope = 1 THEN b.name_id = p_queue ELSE p_any OR b.name_id = ANY (p_types) END);
     a pawl_round;
     was pawl_round;
     c record;
@@ -70,7 +122,22 @@ BEGIN
     o_held := p_held;
     SELECT * INTO a FROM pawl_round r WHERE r.queue_id = p_queue;
     was := a;
-    LOOP
+    WHILE v_plain LOOP
+        SELECT s.priority INTO v_priority FROM pawl_shared s WHERE s.queue_id = p_queue AND s.priority > v_priority ORDER BY s.priority LIMIT 1;
+        EXIT WHEN NOT FOUND;
+        x := pawl_take_turns(p_now, p_queue, v_priority, a, p_any, p_types, p_room - cardinality(o_ids));
+        v_plain := x.o_plain AND cardinality(x.o_ids) = x.o_chosen;
+        o_ids := o_ids || x.o_ids;
+        o_lanes := o_lanes || x.o_lanes;
+        IF cardinality(x.o_ids) > 0 THEN
+            a.tenant_id := x.o_tenant;
+            a.rest := CASE WHEN cardinality(o_ids) < p_room THEN 0 ELSE x.o_rest END;
+        END IF;
+        o_more := v_plain AND x.o_more;
+        EXIT WHEN o_more;
+    END LOOP;
+    IF NOT v_plain THEN v_priority := -32769; END IF; -- what is left, one by one
+    WHILE NOT v_plain LOOP
         SELECT s.priority INTO v_priority FROM pawl_shared s WHERE s.queue_id = p_queue AND s.priority > v_priority ORDER BY s.priority LIMIT 1;
         EXIT WHEN NOT FOUND OR o_more;
         LOOP -- rounds
