@@ -78,6 +78,9 @@ class Limits:
         flood = (*keys, "--throttled", self.many)
         yield from self.beside(("idle, tasks of 1,000 rate keys", keys), (f"beside {self.many:,} tasks of an exhausted key", flood),
                                ("the same, while they are given their slots", (*flood, "--in-flood")))
+        apart = ("--apart", "--nodes", 2)
+        yield from self.beside(("idle, dispatched by another process", (*keys, *apart)),
+                               ("the same, while the others are given their slots", (*flood, *apart, "--in-flood")))
 
     def turns(self):
         yield from self.beside(("tenants take turns: idle", ("--tenant-flood", 1)),

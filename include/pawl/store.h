@@ -27,8 +27,9 @@
  * are blocks of their own (pawl_body_copy) that the engine owns from then on.
  *
  * THREADS. apply, claim, renew, rescue, take_ids, register_node, leave, held, sweep, set_gate and load come from one thread at a time if `lanes` is
- * 1, else from up to lanes + 1 threads, and renew from one of its own. read, tx_apply, backup and watch_check may come from any thread at any
- * time and must not wait for a write under way longer than the store's own lock wait.
+ * 1, else from up to lanes + 3 threads: renew has its own, and so have the batches of lane number `lanes`, RESERVEs that may take long; the
+ * others are batches of as many lanes and one other call. read, tx_apply, backup and watch_check may come from any thread at any time and
+ * must not wait for a write under way longer than the store's own lock wait.
  *
  * RATE LIMITS. Limits are stored (LIMIT): of a type, or of one key of it, which counts more. Slots are taken by the rules of core/rate,
  * bit for bit (src/store/budget.h has them for stores in C); the clock is read once the budget is locked. Whoever takes slots in one call
@@ -991,7 +992,7 @@ typedef struct pawl_store_type {
     bool places;        /* it keeps concurrency limits and lets tenants take turns; else BOUND is REFUSED */
     bool schedules;     /* it keeps schedules; else SCHEDULE and STEP are REFUSED and none is ever due */
     bool families; /* it keeps families; else INSERTs that have one, BATCH and SETTLE are REFUSED and nothing is ever unsettled */
-    int lanes;     /* batches that may be under way at once; at least 1 */
+    int lanes;     /* batches that may be under way at once, of more than 1 one more; at least 1 */
 
     /* Opens, creates or migrates. Before: nothing. After OK: every other callback may be called. */
     pawl_status (*open)(const pawl_store_options *options, pawl_store **out, pawl_error *err);

@@ -6,15 +6,24 @@
  *
  * Of all that is in flight there is at most one operation per task and per (tenant, key): `locks` holds what requests and keyed tasks
  * touch, and a task's own op_place says the rest.
+ *
+ * A RESERVE of a key that has no slot for long (`far_ops`) may have the store move hundreds of others to theirs. Nobody else waits for
+ * that answer: such ones leave by themselves, in a lane of their own where the store has several, and then not for four times as long as it
+ * took: the store has most of its time for others.
  */
 #include "core/engine.h"
 #include <string.h>
 
+#define FAR_PASSED 4 /* batches of others that far_ops let go first, where there are always others */
+#define FAR_BRIEF_US 200
+#define FAR_REST_MOST_US (100 * PAWL_MILLISECOND)
+
 bool batch_init(core *c)
 {
-    c->lanes = alloc_new(c->allocator, (size_t)c->config.lanes * sizeof *c->lanes);
+    c->lanes_count = c->config.lanes > 1 ? c->config.lanes + 1 : 1;
+    c->lanes = alloc_new(c->allocator, (size_t)c->lanes_count * sizeof *c->lanes);
     if (!c->lanes) return false;
-    for (int i = 0; i < c->config.lanes; i++) {
+    for (int i = 0; i < c->lanes_count; i++) {
         lane *l = &c->lanes[i];
         l->call.kind = CORE_APPLY;
         l->call.lane = i;
@@ -31,7 +40,7 @@ bool batch_init(core *c)
 
 void batch_done(core *c)
 {
-    for (int i = 0; c->lanes && i < c->config.lanes; i++) {
+    for (int i = 0; c->lanes && i < c->lanes_count; i++) {
         lane *l = &c->lanes[i];
         if (l->requests.next)
             list_each(node, &l->requests) core_request_free(c, container_of(node, core_request, link));
@@ -41,12 +50,16 @@ void batch_done(core *c)
     alloc_free(c->allocator, c->lanes);
 }
 
+bool batch_gathered(const core *c) { return !list_empty(&c->task_ops) || !list_empty(&c->far_ops) || !list_empty(&c->requests); }
+
 bool batch_idle(const core *c)
 {
-    for (int i = 0; i < c->config.lanes; i++)
+    for (int i = 0; i < c->lanes_count; i++)
         if (c->lanes[i].call.busy || c->lanes[i].resend) return false;
-    return list_empty(&c->task_ops) && list_empty(&c->requests);
+    return !batch_gathered(c);
 }
+
+static list *list_of(core *c, const core_task *t) { return t->op.kind == PAWL_OP_RESERVE && t->far ? &c->far_ops : &c->task_ops; }
 
 void batch_gather_task(core *c, core_task *t)
 {
@@ -54,7 +67,7 @@ void batch_gather_task(core *c, core_task *t)
     CHECK(t->op_place == OP_IDLE);
     t->op_place = OP_GATHERED;
     t->op.result = PAWL_OP_NONE;
-    list_append(&c->task_ops, &t->op_link);
+    list_append(list_of(c, t), &t->op_link);
 }
 
 /* ---- what must not meet ---------------------------------------------------------------------------------------------------------- */
@@ -164,10 +177,10 @@ static size_t task_bytes(const core_task *t)
     return 256 + (t->outcome ? t->outcome->log.len + t->outcome->result.len : 0);
 }
 
-static size_t gather_tasks(core *c, lane *l)
+static size_t gather_tasks(core *c, lane *l, list *from)
 {
     size_t bytes = 0;
-    list_each(node, &c->task_ops) {
+    list_each(node, from) {
         core_task *t = container_of(node, core_task, op_link);
         if (l->call.u.batch.count >= c->config.batch_ops || bytes >= c->config.batch_bytes) break;
         if (task_blocked(c, t)) continue;
@@ -255,6 +268,44 @@ static void gather_requests(core *c, lane *l, size_t bytes)
     }
 }
 
+/* ---- far_ops ------------------------------------------------------------------------------------------------------------------------- */
+
+static bool is_aside(const core *c, const lane *l) { return l->call.lane == c->config.lanes; }
+
+static bool far_may_go(const core *c)
+{
+    bool rests = c->now.mono_us < c->far_rest_us && c->mode == MODE_STARTED;
+    return !list_empty(&c->far_ops) && !rests;
+}
+
+/* Where they share a lane with others they let these go first, but not for ever. */
+static bool far_turn(core *c, const lane *l)
+{
+    if (!far_may_go(c)) return false;
+    if (c->config.lanes > 1) return is_aside(c, l);
+    bool others = !list_empty(&c->task_ops) || !list_empty(&c->requests);
+    c->far_passed = others && c->far_passed < FAR_PASSED ? c->far_passed + 1 : 0;
+    return c->far_passed == 0;
+}
+
+static void far_answered(core *c, const lane *l)
+{
+    int64_t took_us = c->now.mono_us - l->first_sent_us,
+            rest_us = 4 * took_us < FAR_REST_MOST_US ? 4 * took_us : FAR_REST_MOST_US;
+    if (took_us < FAR_BRIEF_US) return;
+    c->far_rest_us = c->now.mono_us + rest_us;
+    engine_timer(c, &c->far_timer, c->far_rest_us);
+}
+
+/* ---- sending ------------------------------------------------------------------------------------------------------------------------- */
+
+static bool sendable(const core *c, const lane *l)
+{
+    bool others = !list_empty(&c->task_ops) || !list_empty(&c->requests);
+    if (c->config.lanes > 1) return is_aside(c, l) ? far_may_go(c) : others;
+    return others || far_may_go(c);
+}
+
 static void form(core *c, lane *l)
 {
     pawl_batch *batch = &l->call.u.batch;
@@ -264,8 +315,9 @@ static void form(core *c, lane *l)
         l->number = 0;
     }
     *batch = (pawl_batch){.node = l->node, .lane = l->call.lane, .number = l->number + 1, .ops = l->ops};
-    size_t bytes = gather_tasks(c, l);
-    gather_requests(c, l, bytes);
+    l->far = far_turn(c, l);
+    size_t bytes = gather_tasks(c, l, l->far ? &c->far_ops : &c->task_ops);
+    if (!l->far) gather_requests(c, l, bytes);
     if (batch->count == 0) return;
     l->first_sent_us = c->now.mono_us;
     engine_call(c, &l->call);
@@ -273,7 +325,7 @@ static void form(core *c, lane *l)
 
 void batch_send(core *c)
 {
-    for (int i = 0; i < c->config.lanes; i++) {
+    for (int i = 0; i < c->lanes_count; i++) {
         lane *l = &c->lanes[i];
         if (l->call.busy || heap_has(&l->backoff.node)) continue;
         if (l->resend) {
@@ -281,24 +333,23 @@ void batch_send(core *c)
             engine_call(c, &l->call);
             continue;
         }
-        if (CANARY(LANE_FORGOTTEN) && list_empty(&c->task_ops) && list_empty(&c->requests)) return;
-        if (!list_empty(&c->task_ops) || !list_empty(&c->requests)) form(c, l);
+        if (CANARY(LANE_FORGOTTEN) && !sendable(c, l)) return;
+        if (sendable(c, l)) form(c, l);
     }
 }
 
 bool batch_wanted(const core *c)
 {
-    bool gathered = !list_empty(&c->task_ops) || !list_empty(&c->requests);
-    for (int i = 0; i < c->config.lanes; i++) {
+    for (int i = 0; i < c->lanes_count; i++) {
         const lane *l = &c->lanes[i];
-        if (!l->call.busy && !heap_has(&l->backoff.node) && (gathered || l->resend)) return true;
+        if (!l->call.busy && !heap_has(&l->backoff.node) && (sendable(c, l) || l->resend)) return true;
     }
     return false;
 }
 
 bool batch_inserting(const core *c, pawl_id id)
 {
-    for (int i = 0; i < c->config.lanes; i++) {
+    for (int i = 0; i < c->lanes_count; i++) {
         const lane *l = &c->lanes[i];
         if (!l->call.busy && !l->resend) continue;
         for (int k = 0; k < l->call.u.batch.count; k++)
@@ -326,6 +377,7 @@ static void forget_grants(lane *l)
 static void committed(core *c, lane *l)
 {
     pawl_batch *batch = &l->call.u.batch;
+    if (l->far) far_answered(c, l);
     l->number = batch->number;
     l->tries = 0;
     l->resend = false;
@@ -376,7 +428,7 @@ static void refused(core *c, lane *l, pawl_status status)
         core_task *t = container_of(node, core_task, op_link);
         unlock_task(c, t);
         t->op_place = OP_GATHERED;
-        list_prepend(&c->task_ops, &t->op_link);
+        list_prepend(list_of(c, t), &t->op_link);
     }
     l->call.u.batch.count = 0;
     l->resend = false;

@@ -14,8 +14,9 @@
  * only: what is ready here is before everybody, but a tenant should get more than a task or two out of each claim.
  *
  * What is due and must wait for rate budgets for long (`flooded`, by the store's last word) is in nobody's way: it is claimed a little at
- * a time, to be told its slots, takes no room while it asks, and inserts are granted leases beside it. Between two such bites nothing of
- * it is claimed for four times as long as the last one took: the store has most of its time for others.
+ * a time, to be told its slots, takes no room while it is claimed and asks, and inserts are granted leases beside it. Between two such bites
+ * nothing of it is claimed for four times as long as the last one took: the store has most of its time for others. If others may be due, a
+ * claim goes at once, and brings along some of the flood, which ask when their turn comes (batch.c).
  *
  * Of what is ready, a queue whose runs are over in microseconds hands out more than it has workers (`surplus`), so that a worker finds
  * the next run without waiting for a round of the engine, and outcomes come back many at a time. A run that takes long ends that at
@@ -33,6 +34,7 @@
 #define ASK_CLAIM_US (100 * PAWL_MILLISECOND) /* while inserts ask for leases, claim at least so often */
 #define BITE_US 200                           /* a flood that is moved in less time is in nobody's way */
 #define FLOOD_US PAWL_SECOND                  /* so long after a claim that saw nothing but a flood there may be one */
+#define BESIDE 3                              /* more to claim where there is one: see claim_most */
 #define REST_MOST_US (100 * PAWL_MILLISECOND)
 #define BARREN_US (200 * PAWL_MILLISECOND) /* something is due that this node may not have yet: look again */
 
@@ -59,15 +61,20 @@ int claim_search_handler(core *c, const char *type)
 void claim_forget_names(core *c) { c->recent_queue_name = c->recent_type_name = NULL; }
 
 static int most(int a, int b) { return a > b ? a : b; }
+static int least(int64_t a, int b) { return a < b ? (int)a : b; }
 static int idle_workers(const queue *q) { return q->workers - q->busy; }
 
-/* What a flood asks slots for will not start here. */
-static int coming(const queue *q)
+static int claiming(const queue *q) { return CANARY(ROOM_TWICE) ? 0 : q->claiming; }
+
+static int coming_most(const queue *q)
 {
-    return q->ready_count + (q->flooded ? 0 : q->reserving) + q->asked + (CANARY(ROOM_TWICE) ? 0 : q->claiming);
+    return q->ready_count + (q->flooded ? 0 : q->reserving - q->reserving_far) + q->asked + claiming(q);
 }
 
-bool claim_full(const queue *q) { return coming(q) >= q->workers + q->capacity; }
+bool claim_full(const queue *q) { return coming_most(q) >= q->workers + q->capacity; }
+
+/* What a flood asks slots for will not start here, and beside what is owed a claim brings little else. */
+static int coming(const queue *q) { return coming_most(q) - (q->flooded ? claiming(q) - least(q->owed, claiming(q)) : 0); }
 
 /* Tasks that would start at once. */
 static int room_free(const queue *q) { return most(0, idle_workers(q) - coming(q)); }
@@ -82,7 +89,7 @@ static int room_prefetch(const queue *q)
 static bool room_at_birth(const queue *q)
 {
     int64_t first = q->owed > q->claiming ? q->owed - q->claiming : 0;
-    return room_free(q) + room_prefetch(q) > first;
+    return room_free(q) + room_prefetch(q) > first && !claim_full(q);
 }
 
 void claim_run_slow(queue *q)
@@ -91,8 +98,6 @@ void claim_run_slow(queue *q)
     q->surplus = 0;
     q->at_once = 1;
 }
-
-static int least(int64_t a, int b) { return a < b ? (int)a : b; }
 
 static void measure_surplus(const core *c, queue *q, int64_t ran_us)
 {
@@ -176,6 +181,7 @@ void claim_due(core *c, queue *q)
 {
     q->hungry = true;
     if (c->claim.busy) q->stirred = true;
+    else if (q->flooded && c->now.mono_us < q->rest_us) q->owed++; /* it is none of the flood, which rests */
 }
 
 static void due_by(core *c, queue *q, int64_t at_us)
@@ -183,10 +189,13 @@ static void due_by(core *c, queue *q, int64_t at_us)
     if (!heap_has(&q->due.node) || at_us < q->due.node.at) engine_timer(c, &q->due, at_us);
 }
 
-void claim_moved(core *c, queue *q)
+/* How many of a flood ask for slots at a time. */
+static int flood_share(const queue *q) { return most(most(2, (q->workers + 1) / 2), q->prefetch / 8); }
+
+void claim_moved(core *c, queue *q, int64_t sent_us)
 {
     int64_t took_us = c->now.mono_us - q->claimed_us;
-    measure_prefetch(c, q);
+    if (c->now.mono_us - sent_us < BITE_US) measure_prefetch(c, q); /* then there may be more at a time */
     if (!q->flooded || took_us < BITE_US) return;
     q->rest_us = c->now.mono_us + (4 * took_us < REST_MOST_US ? 4 * took_us : REST_MOST_US);
     due_by(c, q, q->rest_us);
@@ -217,13 +226,10 @@ static bool solo_here(const core *c)
     return false;
 }
 
-/* How many of a flood ask for slots at a time. */
-static int flood_share(const queue *q) { return most(most(2, (q->workers + 1) / 2), q->prefetch / 8); }
-
-/* It has bitten off enough of a flood for now. */
+/* It has bitten off enough of a flood for now, and nothing else is known to be due. */
 static bool rests(const core *c, const queue *q)
 {
-    return q->reserving >= flood_share(q) || (q->caught_up && c->now.mono_us < q->rest_us);
+    return q->caught_up && (q->reserving >= flood_share(q) || c->now.mono_us < q->rest_us);
 }
 
 static bool wants(const core *c, const queue *q)
@@ -237,12 +243,12 @@ static bool wants(const core *c, const queue *q)
 static bool beside_flood(const core *c, const queue *q) { return q->flooded || c->now.mono_us < q->flood_us; }
 
 /* Where all that is due is known: that, and some more to see whether it is all. The rest of the room is for leases at birth. Where it is not
- * known, no more than that beside a flood: it would be what comes. */
+ * known, no more than that beside a flood: it would be what comes. It takes two of a claim, and one more shows whether there are others. */
 static int64_t claim_most(const core *c, const queue *q)
 {
     if (!q->caught_up && !beside_flood(c, q)) return INT64_MAX;
-    if (q->caught_up && q->flooded) return q->owed + most(1, flood_share(q) - q->reserving);
-    return q->owed + most(q->workers, q->prefetch / 4);
+    if (q->caught_up && q->flooded) return q->owed ? q->owed + BESIDE : most(1, flood_share(q) - q->reserving);
+    return q->owed + most(q->workers, q->prefetch / 4) + (beside_flood(c, q) ? BESIDE : 0);
 }
 
 static int build_wants(core *c)

@@ -14,7 +14,7 @@
 
 static void init_lists(core *c)
 {
-    list *heads[] = {&c->acts, &c->free_tasks, &c->untimed, &c->task_ops, &c->requests, &c->parked};
+    list *heads[] = {&c->acts, &c->free_tasks, &c->untimed, &c->task_ops, &c->far_ops, &c->requests, &c->parked};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) list_init(heads[i]);
     c->events_end = &c->events;
     map_init(&c->tasks, c->allocator);
@@ -25,6 +25,7 @@ static void init_lists(core *c)
 static void init_timers(core *c)
 {
     c->call_timer.kind = TIMER_CALL;
+    c->far_timer.kind = TIMER_FAR;
     c->claim_timer.kind = TIMER_CLAIM;
     c->news_timer.kind = TIMER_NEWS;
     c->room_timer.kind = TIMER_ROOM;
@@ -84,7 +85,7 @@ pawl_status core_new(const core_config *config, core **out)
     c->unknown_spare = alloc_new(a, UNKNOWN_MAX * sizeof *c->unknown_spare);
     c->rescued = alloc_new(a, UNKNOWN_MAX * sizeof *c->rescued);
     bool ok = c->node_name && c->unknown && c->unknown_spare && c->rescued && init_calls(c) && batch_init(c);
-    c->timers_room = FIXED_TIMERS + (size_t)c->config.lanes;
+    c->timers_room = FIXED_TIMERS + (size_t)c->config.lanes + 1;
     if (!ok || !heap_reserve(&c->timers, c->timers_room)) {
         core_free(c);
         return PAWL_NO_MEMORY;
@@ -305,6 +306,7 @@ static void fire(core *c, core_timer *t)
     case TIMER_SETTLE: break; /* family_send follows */
     case TIMER_STOP: mode_timer(c); break;
     case TIMER_LANE:
+    case TIMER_FAR:
     case TIMER_CLAIM:
     case TIMER_RENEW:
     case TIMER_HELD:
@@ -446,7 +448,7 @@ void core_numbers_get(const core *c, core_time now, core_numbers *out)
     out->store_latency_us = c->store_latency_us;
     out->running = c->running;
     for (int i = 0; i < c->queues_count; i++) out->ready += c->queues[i].ready_count;
-    for (int i = 0; i < c->config.lanes; i++) out->unanswered += c->lanes[i].call.u.batch.count;
+    for (int i = 0; i < c->lanes_count; i++) out->unanswered += c->lanes[i].call.u.batch.count;
     out->stuck = c->stuck;
     out->long_running = c->long_running;
     out->outcomes_waiting = c->ended;

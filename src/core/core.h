@@ -56,7 +56,7 @@ typedef struct core_time {
 typedef struct core_config {
     const pawl_allocator *allocator;
     uint64_t seed;
-    int lanes;     /* of the store */
+    int lanes;     /* of the store; calls of the next one may be made beside them (see batch.c) */
     bool one_shot; /* no node: batches without receipt, ids drawn by the store */
     int64_t lease_us;
     int64_t long_run_us;
@@ -209,6 +209,7 @@ typedef struct core_task {
     char *own_key;                       /* a copy of what the handler said; NULL: it lies in the body */
     uint64_t rate_hash;                  /* of its key, by the local limiter; 0: not known */
     bool again;                          /* it had a rate slot */
+    bool far;                            /* and it asks for one that will be far away */
     bool waits;                          /* PARKED until slot_mono_us; else, for an answer */
     bool dropped;                        /* its cancel was asked while it waits for an answer */
     int64_t slot_us;                     /* the rate slot, by the store's time */

@@ -30,6 +30,7 @@ typedef enum timer_kind {
     TIMER_TASK = 1, /* core_task.timer */
     TIMER_DUE,      /* queue.due */
     TIMER_LANE,     /* lane.backoff */
+    TIMER_FAR,      /* far_ops may go again */
     TIMER_CLAIM,    /* claims may go on after a failure */
     TIMER_ROOM,     /* requests that wait for room may try again */
     TIMER_NEWS,     /* look at the news without claiming */
@@ -59,6 +60,7 @@ typedef struct queue {
     list ready; /* READY tasks by priority, then as they came */
     int ready_count;
     int reserving;     /* tasks that wait to hear their rate slot */
+    int reserving_far; /* of those, the ones that will not start here (far_ops) */
     int asked;         /* leases asked for with inserts in flight */
     int claiming;      /* leases the claim in flight may bring */
     bool paused;       /* by the store's last word */
@@ -105,6 +107,7 @@ typedef struct lane {
     list requests, tasks; /* in flight */
     int64_t first_sent_us;
     bool resend; /* the same batch must go again: its outcome is unknown */
+    bool far;    /* it carries far_ops */
     int tries;
     core_timer backoff;
 } lane;
@@ -119,6 +122,13 @@ typedef struct victim { /* a lapsed node seen, and since when unchanged */
 struct deferral { /* the key that was last told about, by hash */
     uint64_t hash;
     int64_t until_us, count;
+};
+
+#define FAR 64
+
+struct far { /* a key, by hash, whose next slot is far until then */
+    uint64_t hash;
+    int64_t until_us;
 };
 
 #define HELD 64
@@ -183,6 +193,7 @@ struct core {
     limiter *limiter; /* of local limits */
     int64_t deferrals, rejected, opened, opened_told_us;
     struct deferral deferred[DEFERRALS];
+    struct far far[FAR];
     int limits_untold;       /* limits of handlers that the store does not have yet */
     int64_t limits_version;  /* that the store told last; -1: nothing yet */
     int marked, marked_solo; /* suspects about, and those of them that must be the only one */
@@ -190,13 +201,17 @@ struct core {
     body_moves moves; /* of tasks that were freed; done when there are no more actions */
 
     /* Operations waiting for a batch, requests waiting for room, operations in flight. */
-    list task_ops, requests, parked;
+    list task_ops, far_ops, requests, parked; /* far_ops: see batch.c */
+    int far_passed;                           /* batches of others that went first, since the last of those */
+    int64_t far_rest_us;                      /* they wait until then */
+    core_timer far_timer;
     int64_t room_seq; /* how many tasks have left a queue; by ROOM_UNKNOWN if nobody knows how many */
     int64_t wake_seq; /* moves with every wake */
     core_timer room_timer;
     int64_t room_woken_us; /* when a wake last let those that wait for room try */
     map locks;
     lane *lanes;
+    int lanes_count; /* those of the store, and one for far_ops where it has several */
 
     /* The node. */
     int64_t node;     /* 0: none (yet) */
@@ -315,6 +330,7 @@ int request_ids(const core_request *r);  /* how many it needs */
 bool batch_init(core *c);
 void batch_done(core *c);
 void batch_send(core *c);
+bool batch_gathered(const core *c); /* something waits for a batch */
 bool batch_wanted(const core *c);
 void batch_answered(core *c, lane *l);
 void batch_gather_task(core *c, core_task *t); /* t->op is ready to go */
@@ -334,9 +350,9 @@ void claim_due(core *c, queue *q);                                              
 void claim_send(core *c);
 void claim_answered(core *c);
 void claim_run_finished(core *c, queue *q, int64_t ran_us); /* measures prefetch and surplus */
-void claim_moved(core *c, queue *q); /* a claimed task went back to the store at once, for its slot's sake */
-bool claim_full(const queue *q);     /* as many are ready, or on their way, as it may hold */
-void claim_run_slow(queue *q);       /* a worker did not come in time: no surplus for a while */
+void claim_moved(core *c, queue *q, int64_t sent_us); /* a claimed task went back to the store at once, for its slot's sake */
+bool claim_full(const queue *q);                      /* as many are ready, or on their way, as it may hold */
+void claim_run_slow(queue *q);                        /* a worker did not come in time: no surplus for a while */
 void claim_news(core *c, const pawl_news *news);
 
 /* Tasks of one kind come in a row: the last answer is mostly this one, too, and often the name is the very same. */

@@ -33,7 +33,7 @@ static void call_failed(core *c) { engine_timer(c, &c->call_timer, c->now.mono_u
 static bool needs_node(const core *c)
 {
     if (c->node || c->config.one_shot || c->mode == MODE_LEAVING) return false;
-    return c->mode == MODE_STARTED || !list_empty(&c->requests) || !list_empty(&c->task_ops);
+    return c->mode == MODE_STARTED || batch_gathered(c);
 }
 
 static void send_registration(core *c)

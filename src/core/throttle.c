@@ -215,13 +215,18 @@ static void tell(core *c, const core_task *t, pawl_bytes key, int64_t count)
     engine_event(c, PAWL_EVENT_DEFERRED, t->body, t->failures + 1, t->fence, t->slot_us, text);
 }
 
+static uint64_t hash_of(const core_task *t)
+{
+    return hash_bytes(t->rate_key.data, t->rate_key.len, hash_bytes(t->body->type, strlen(t->body->type), 0));
+}
+
 /* And others with it, which the store has moved: `own` of them have its key. */
 static void deferred_with(core *c, const core_task *t, int others, int own)
 {
     c->deferrals += 1 + others;
     if (c->config.deferral_events_off || !c->events_wanted) return;
     pawl_bytes key = t->rate_key;
-    uint64_t hash = hash_bytes(key.data, key.len, hash_bytes(t->body->type, strlen(t->body->type), 0));
+    uint64_t hash = hash_of(t);
     struct deferral *d = &c->deferred[hash % DEFERRALS];
     if (d->hash == hash && c->now.mono_us < d->until_us) {
         d->count += 1 + own;
@@ -301,6 +306,22 @@ void throttle_timer(core *c, core_task *t)
 
 /* ---- shared budgets --------------------------------------------------------------------------------------------------------------- */
 
+/* Whether the next slot of the key is far away, as its last one was. What was said of it may be wrong by now, or forgotten: then the one
+ * goes alone and the other with all else, once. */
+static bool is_far(const core *c, uint64_t hash)
+{
+    const struct far *f = &c->far[hash % FAR];
+    return f->hash == hash && c->now.mono_us < f->until_us;
+}
+
+static void learn_far(core *c, const core_task *t)
+{
+    uint64_t hash = hash_of(t);
+    struct far *f = &c->far[hash % FAR];
+    if (t->op.result == PAWL_OP_MOVED) *f = (struct far){hash, t->slot_mono_us - NEAR_US};
+    else if (t->op.result == PAWL_OP_DONE && f->hash == hash) f->until_us = 0;
+}
+
 /* It is in no list. */
 static void reserve(core *c, core_task *t)
 {
@@ -311,6 +332,8 @@ static void reserve(core *c, core_task *t)
     t->op.u.reserve.key = throttle_told_key(t);
     t->op.u.reserve.near_us = c->parked_tasks < c->config.parked_max ? NEAR_US : 0;
     t->op.u.reserve.again = t->again;
+    t->far = is_far(c, hash_of(t));
+    c->queues[t->queue].reserving_far += t->far;
     run_send(c, t, PAWL_OP_RESERVE);
 }
 
@@ -396,10 +419,10 @@ void throttle_adopt(core *c, core_task *t, const throttle_told *told)
     else if (!beyond_its_end(c, t)) park(c, t);
 }
 
-static void moved(core *c, core_task *t, int64_t store_now_us)
+static void moved(core *c, core_task *t, int64_t sent_us, int64_t store_now_us)
 {
     deferred_with(c, t, t->op.u.reserve.along, t->op.u.reserve.along_own);
-    claim_moved(c, &c->queues[t->queue]);
+    claim_moved(c, &c->queues[t->queue], sent_us);
     claim_pending(c, t->body->queue, t->op.out_run_at_us, store_now_us);
     run_gone(c, t);
 }
@@ -414,9 +437,11 @@ void throttle_reserved(core *c, core_task *t, int64_t sent_us, int64_t store_now
                           .store_now_us = store_now_us};
     queue *q = &c->queues[t->queue];
     q->reserving--;
+    q->reserving_far -= t->far;
     set_slot(c, t, &told);
+    learn_far(c, t);
     switch (t->op.result) {
-    case PAWL_OP_MOVED: moved(c, t, store_now_us); return;
+    case PAWL_OP_MOVED: moved(c, t, sent_us, store_now_us); return;
     case PAWL_OP_BEYOND:
         if (t->dropped) run_cancel_unstarted(c, t);
         else refuse(c, t, &t->op.u.reserve.rate);

@@ -133,9 +133,9 @@ typedef struct storeq {
     pthread_cond_t cond;
     storejob *first, **last; /* waiting; renewals are kept apart and go first */
     storejob *renew;
-    int busy; /* calls being made, without renewals if they have a thread of their own */
-    bool renewing;
-    int lanes, calls_most;
+    int busy; /* calls being made; where there are several lanes, without renewals and what goes aside */
+    bool renewing, aside;
+    int lanes, calls_most; /* calls_most: of `busy` */
     pthread_t *threads;
     int threads_count, threads_most;
     bool stopping;
@@ -571,7 +571,7 @@ struct runtime {
     int pools_count;
 
     /* driver's: */
-    core_call *direct_calls[CORE_CALL_KINDS + LANES_MAX];
+    core_call *direct_calls[CORE_CALL_KINDS + LANES_MAX + 1];
     int direct_count;
     pool *dirty_pools;
     int64_t look_us;                /* pool_look; INT64_MAX: not */

@@ -99,7 +99,7 @@ static void carry_out_one(runtime *rt, const core_action *action)
 static bool answer_direct(runtime *rt)
 {
     int count = rt->direct_count;
-    core_call *calls[CORE_CALL_KINDS + LANES_MAX];
+    core_call *calls[CORE_CALL_KINDS + LANES_MAX + 1];
     memcpy(calls, rt->direct_calls, (size_t)count * sizeof *calls);
     rt->direct_count = 0;
     for (int i = 0; i < count; i++) {

@@ -2,7 +2,8 @@
  *
  * The driver queues a call; a store thread makes it and brings back the answer as an input, which it then drives itself. A
  * store with one lane gets one call at a time, renewals before all that waits. A store with several gets one more than it has
- * lanes, so that a batch which has a lane does not wait for a claim, and renewals have a thread of their own.
+ * lanes, so that a batch which has a lane does not wait for a claim, and beside them renewals, and what nobody waits for (the core's
+ * last lane, see core/batch.c).
  *
  * A caller that waits for its own commit may make the call itself (storeq_help) when the store is idle: nobody needs to be woken
  * then. Only calls that a commit of new tasks depends on are made this way.
@@ -28,13 +29,17 @@ bool storeq_init(runtime *rt)
     int lanes = rt->store->type->lanes;
     q->lanes = lanes < 1 ? 1 : lanes > LANES_MAX ? LANES_MAX : lanes;
     q->calls_most = q->lanes > 1 ? q->lanes + 1 : 1;
-    q->threads_most = q->lanes > 1 ? q->calls_most + 1 : 1;
+    q->threads_most = q->lanes > 1 ? q->calls_most + 2 : 1;
     q->threads = alloc_new(&rt->allocator, (size_t)q->threads_most * sizeof *q->threads);
-    q->jobs = alloc_new(&rt->allocator, (size_t)(CORE_CALL_KINDS + q->lanes) * sizeof *q->jobs);
+    q->jobs = alloc_new(&rt->allocator, (size_t)(CORE_CALL_KINDS + q->lanes + 1) * sizeof *q->jobs);
     return q->threads && q->jobs;
 }
 
 static bool is_renewal(const storejob *job) { return job->call->kind == CORE_RENEW; }
+static bool is_aside(const storeq *q, const storejob *job)
+{
+    return job->call->kind == CORE_APPLY && job->call->lane == q->lanes;
+}
 
 void storeq_add(runtime *rt, core_call *call)
 {
@@ -75,13 +80,16 @@ static storejob *take_renewal(storeq *q)
     return job;
 }
 
+static bool may_take(const storeq *q) { return q->first && (q->busy < q->calls_most || is_aside(q, q->first)); }
+
 static storejob *take_other(storeq *q)
 {
     storejob *job = q->first;
-    if (!job || q->busy >= q->calls_most) return NULL;
+    if (!may_take(q)) return NULL;
     q->first = job->next;
     if (!q->first) q->last = &q->first;
-    q->busy++;
+    if (is_aside(q, job)) q->aside = true;
+    else q->busy++;
     return job;
 }
 
@@ -91,19 +99,20 @@ static storejob *take(storeq *q)
     return job ? job : take_other(q);
 }
 
-static void give_back(storeq *q, bool renewal)
+static void give_back(storeq *q, const storejob *job)
 {
+    bool renewal = is_renewal(job), aside = is_aside(q, job);
     pthread_mutex_lock(&q->lock);
     if (renewal) q->renewing = false;
-    if (!renewal || q->lanes == 1) q->busy--;
+    if (aside) q->aside = false;
+    else if (!renewal || q->lanes == 1) q->busy--;
     pthread_mutex_unlock(&q->lock);
 }
 
 static void make(runtime *rt, storejob *job)
 {
-    bool renewal = is_renewal(job);
     store_call(rt->store, job->call);
-    give_back(&rt->storeq, renewal); /* first: what the answer leads to may be taken by whoever is there */
+    give_back(&rt->storeq, job); /* first: what the answer leads to may be taken by whoever is there */
     loop_push(rt, &job->in, true);
 }
 
@@ -164,7 +173,7 @@ static void *store_thread(void *arg)
 static bool add_thread(runtime *rt)
 {
     storeq *q = &rt->storeq;
-    bool needed = q->threads_count < q->threads_most && q->busy + q->renewing >= q->threads_count;
+    bool needed = q->threads_count < q->threads_most && q->busy + q->renewing + q->aside >= q->threads_count;
     if (!needed) return true;
     if (!runtime_thread(&q->threads[q->threads_count], "pawl-store", store_thread, rt)) return false;
     q->threads_count++;
@@ -177,7 +186,7 @@ static bool needs_thread(const storeq *q)
     if (q->stopping) return false;
     if (q->lanes == 1)
         return q->busy == 0 && (q->first || q->renew || (q->kept && !(q->lingering && q->kept == CORE_KEPT_OUTCOMES)));
-    return (q->first && q->busy < q->calls_most) || (q->renew && !q->renewing);
+    return may_take(q) || (q->renew && !q->renewing);
 }
 
 void storeq_wake(runtime *rt)

@@ -1,7 +1,6 @@
 /* Leases at birth, driven by hand: who gets one, and who has to wait in the store for a claim. */
 #include "../unit/cmocka_all.h"
 #include "drive.h"
-#include "base/alloc.h"
 
 #define CAPACITY 100
 #define BRIEF 200 /* runs that show how many are over in 50 ms */
@@ -107,50 +106,6 @@ static void what_others_stored_comes_first(void **state)
     drive_close(&other);
 }
 
-static void insert_keyed(drive *d, int64_t delay_us)
-{
-    pawl_body body = {.type = "t", .queue = "default", .tenant = "", .rate_key = pawl_str("k"), .payload = {"{}", 2}};
-    pawl_op op = {.kind = PAWL_OP_INSERT};
-    op.u.insert.body = pawl_body_copy(alloc_default(), &body);
-    op.u.insert.delay_us = delay_us;
-    drive_submit(d, op);
-}
-
-static void answer_after(drive *d, int64_t us)
-{
-    drive_advance(d, us);
-    assert_int_equal(d->held_count, 1);
-    drive_answer_held(d, 0, true, PAWL_OK);
-}
-
-/* What must wait for a rate budget for long is moved to its slots in bites; between two of them the store rests from it for four times as
- * long as one took, and leases are granted at birth. */
-static void between_two_bites_of_a_flood_there_is_time(void **state)
-{
-    drive *d = drive_begin(state, (core_config){0}, (core_queue_config){.workers = 4, .capacity = CAPACITY});
-    pawl_op op = {.kind = PAWL_OP_LIMIT};
-    op.u.limit.type = "t";
-    op.u.limit.rate = (pawl_rate){.permits = 1, .period_us = PAWL_DAY, .horizon_us = -1};
-    drive_start(d);
-    drive_submit(d, op);
-    for (int i = 0; i < 40; i++) insert_keyed(d, 1000);
-    d->hold = 1u << CORE_CLAIM | 1u << CORE_APPLY;
-    drive_advance(d, 1000);
-    int answers = 0;
-    for (; d->held_count > 0; answers++) answer_after(d, 5 * PAWL_MILLISECOND);
-    assert_in_range(answers, 2, 10); /* of far less than forty tasks */
-    drive_advance(d, 30 * PAWL_MILLISECOND);
-    assert_int_equal(d->held_count, 0);
-    d->hold = 0;
-    assert_int_equal(dispatch(d), PAWL_LEASED);
-    d->hold = 1u << CORE_CLAIM;
-    drive_advance(d, 20 * PAWL_MILLISECOND);
-    assert_int_equal(d->held_count, 1);
-    d->hold = 0;
-    drive_answer_held(d, 0, true, PAWL_OK);
-    end_all(d);
-}
-
 #define TEST(name) cmocka_unit_test_teardown(name, drive_finish)
 
 int main(void)
@@ -160,7 +115,6 @@ int main(void)
         TEST(behind_a_burst_leases_are_granted_at_birth_again),
         TEST(a_claim_that_brings_only_some_leaves_the_rest_counted),
         cmocka_unit_test(what_others_stored_comes_first),
-        TEST(between_two_bites_of_a_flood_there_is_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@
 #define RATE_KEYS 3
 #define TENANTS 4
 #define GATES (TYPES * RATE_KEYS)
-#define LANES_MAX 3
+#define LANES_MAX 4                         /* one more than stores have */
 #define WALL_BASE INT64_C(1800000000000000) /* the wall clock at virtual time 0 */
 
 typedef struct sim sim;

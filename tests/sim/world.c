@@ -358,7 +358,7 @@ static void plan_seed(sim *s)
     }
     p->queues = (int)between(s, 1, QUEUES);
     p->keys = (int)between(s, 1, KEYS);
-    p->lanes = chance(s, 500) ? 1 : (int)between(s, 1, LANES_MAX);
+    p->lanes = chance(s, 500) ? 1 : (int)between(s, 1, LANES_MAX - 1);
     plan_calls(s, p);
     plan_load(s, p);
     plan_theme(s, p);
