@@ -27,9 +27,9 @@
  * are blocks of their own (pawl_body_copy) that the engine owns from then on.
  *
  * THREADS. apply, claim, renew, rescue, take_ids, register_node, leave, held, sweep, set_gate and load come from one thread at a time if `lanes` is
- * 1, else from up to lanes + 3 threads: renew has its own, and so have the batches of lane number `lanes`, RESERVEs that may take long; the
- * others are batches of as many lanes and one other call. read, tx_apply, backup and watch_check may come from any thread at any time and
- * must not wait for a write under way longer than the store's own lock wait.
+ * 1, else from up to lanes + 2 threads: renew has its own, and so have the batches of lane number `lanes`, RESERVEs that may take long. read,
+ * tx_apply, backup and watch_check may come from any thread at any time and must not wait for a write under way longer than the store's own
+ * lock wait.
  *
  * RATE LIMITS. Limits are stored (LIMIT): of a type, or of one key of it, which counts more. Slots are taken by the rules of core/rate,
  * bit for bit (src/store/budget.h has them for stores in C); the clock is read once the budget is locked. Whoever takes slots in one call

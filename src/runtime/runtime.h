@@ -135,7 +135,7 @@ typedef struct storeq {
     storejob *renew;
     int busy; /* calls being made; where there are several lanes, without renewals and what goes aside */
     bool renewing, aside;
-    int lanes, calls_most; /* calls_most: of `busy` */
+    int lanes;
     pthread_t *threads;
     int threads_count, threads_most;
     bool stopping;

@@ -1,9 +1,8 @@
 /* Calls of a store that waits for a disk or a network.
  *
  * The driver queues a call; a store thread makes it and brings back the answer as an input, which it then drives itself. A
- * store with one lane gets one call at a time, renewals before all that waits. A store with several gets one more than it has
- * lanes, so that a batch which has a lane does not wait for a claim, and beside them renewals, and what nobody waits for (the core's
- * last lane, see core/batch.c).
+ * store with one lane gets one call at a time, renewals before all that waits. A store with several gets as many as it has
+ * lanes, and beside them renewals, and what nobody waits for (the core's last lane, see core/batch.c).
  *
  * A caller that waits for its own commit may make the call itself (storeq_help) when the store is idle: nobody needs to be woken
  * then. Only calls that a commit of new tasks depends on are made this way.
@@ -28,8 +27,7 @@ bool storeq_init(runtime *rt)
     q->last = &q->first;
     int lanes = rt->store->type->lanes;
     q->lanes = lanes < 1 ? 1 : lanes > LANES_MAX ? LANES_MAX : lanes;
-    q->calls_most = q->lanes > 1 ? q->lanes + 1 : 1;
-    q->threads_most = q->lanes > 1 ? q->calls_most + 2 : 1;
+    q->threads_most = q->lanes > 1 ? q->lanes + 2 : 1;
     q->threads = alloc_new(&rt->allocator, (size_t)q->threads_most * sizeof *q->threads);
     q->jobs = alloc_new(&rt->allocator, (size_t)(CORE_CALL_KINDS + q->lanes + 1) * sizeof *q->jobs);
     return q->threads && q->jobs;
@@ -80,7 +78,7 @@ static storejob *take_renewal(storeq *q)
     return job;
 }
 
-static bool may_take(const storeq *q) { return q->first && (q->busy < q->calls_most || is_aside(q, q->first)); }
+static bool may_take(const storeq *q) { return q->first && (q->busy < q->lanes || is_aside(q, q->first)); }
 
 static storejob *take_other(storeq *q)
 {

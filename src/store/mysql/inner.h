@@ -8,7 +8,7 @@
 #include "store/mysql/names.h"
 
 #define LANES 2
-#define WRITERS (LANES + 2)
+#define WRITERS (LANES + 1)
 #define READERS 4
 #define NODES_MAX 64 /* nodes of one handle that are alive at once */
 #define HOLDERS 4096 /* leases with places that are remembered */

@@ -7,7 +7,7 @@
 #include "store/postgres/postgres.h"
 
 #define LANES 2
-#define WRITERS (LANES + 2)
+#define WRITERS (LANES + 1)
 #define READERS 4
 #define NODES_MAX 64 /* nodes of one handle that are alive at once */
 
