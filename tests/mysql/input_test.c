@@ -412,12 +412,11 @@ static void put_back_behind_the_claims(void **state)
     while (changed) store->type->watch_check(store, &changed, &again);
     assert_int_equal(other->type->apply(other, &batch, arena, &err), PAWL_OK);
     assert_int_equal(back.result, PAWL_OP_DONE);
-    while (!changed) {
+    do { /* what is told first may be the claims' own doing */
         struct pollfd p = {.fd = fd, .events = POLLIN};
         assert_int_equal(poll(&p, 1, 30000), 1);
         store->type->watch_check(store, &changed, &again);
-    }
-    assert_int_equal(claim_one(node.node), 1);
+    } while (!changed || claim_one(node.node) == 0);
     store_close(other);
     close_store();
 }
