@@ -63,21 +63,17 @@ def store_of(kind, folder):
             yield Remote(server, kind)
 
 
-def main():
-    args = argparse.ArgumentParser()
-    args.add_argument("kind", nargs="?", default="sqlite", choices=["sqlite", *servers.KINDS])
-    args.add_argument("--children", type=int, default=4000)
-    args.add_argument("--kills", type=int, default=4)
-    args = args.parse_args()
+def play(args, children):
+    """False: all children were told before anybody could be killed."""
     with tempfile.TemporaryDirectory() as folder, store_of(args.kind, folder) as store:
         os.environ["PAWL_STORE"] = store.address
         parent = pawl("enqueue", "--type", "parent", "--queue", "first")
-        pawl("enqueue", "--bulk", "-", "--type", "child", "--queue", "later", "--parent", parent, given="{}\n" * args.children)
+        pawl("enqueue", "--bulk", "-", "--type", "child", "--queue", "later", "--parent", parent, given="{}\n" * children)
         last = pawl("enqueue", "--type", "last", "--queue", "last", "--parent", parent)
-        assert store.waiting() == args.children + 1, store.waiting()
+        assert store.waiting() == children + 1, store.waiting()
 
         until = time.monotonic() + proc.deadline(120)
-        killed, before = 0, args.children + 1
+        killed, before = 0, children + 1
         while (left := store.waiting()) > 0:
             node = worker("first", "true")
             # Killed as soon as it has told some of them, while others wait.
@@ -93,19 +89,31 @@ def main():
             assert time.monotonic() < until, f"{store.waiting()} children still wait"
             assert now < before, "nobody was told"
             before = now
+        if killed == 0:
+            return False
         states = pawl("stats", "--json")
-        print(f"{killed} nodes killed while {args.children} children were told")
-        assert killed > 0, "nobody was killed while children were told: more of them are needed"
+        print(f"{killed} nodes killed while {children} children were told")
 
         count = os.path.join(folder, "runs")
         open(count, "w").close()
         pawl("work", "--once", "--queue", "later", "--", "sh", "-c", f"echo $PAWL_TASK_ID >>{count}")
         runs = open(count).read().split()
-        assert len(runs) == args.children, f"{len(runs)} runs of {args.children} children\n{states}"
-        assert len(set(runs)) == args.children, "a child ran twice"
+        assert len(runs) == children, f"{len(runs)} runs of {children} children\n{states}"
+        assert len(set(runs)) == children, "a child ran twice"
         pawl("work", "--once", "--queue", "last", "--", "true")
         assert '"succeeded"' in pawl("tasks", "show", last, "--json")
     print("each child ran once")
+    return True
+
+
+def main():
+    args = argparse.ArgumentParser()
+    args.add_argument("kind", nargs="?", default="sqlite", choices=["sqlite", *servers.KINDS])
+    args.add_argument("--children", type=int, default=4000)
+    args.add_argument("--kills", type=int, default=4)
+    args = args.parse_args()
+    # On a busy machine looking takes longer than telling.
+    assert any(play(args, args.children * more) for more in (1, 2, 4)), "nobody was killed while children were told"
 
 
 if __name__ == "__main__":
