@@ -131,6 +131,7 @@ static void copy_call(wire *w, const core_call *call)
         break;
     case CORE_APPLY: copy_batch(a, &w->call.u.batch); break;
     case CORE_CLAIM: copy_claim(a, &w->call.u.claim); break;
+    case CORE_RENEW: w->call.u.renewal.told = copy_bytes(a, call->u.renewal.told); break;
     case CORE_RESCUE:
         w->call.u.rescue.tasks = pawl_arena_alloc(a, ((size_t)call->u.rescue.limit + 1) * sizeof *w->call.u.rescue.tasks);
         break;
@@ -190,7 +191,12 @@ static void return_call(core_call *from, core_call *to)
         to->u.batch.unsettled = from->u.batch.unsettled;
         break;
     case CORE_CLAIM: return_claim(&from->u.claim, &to->u.claim); break;
-    case CORE_RENEW: to->u.renewal = from->u.renewal; break;
+    case CORE_RENEW: {
+        pawl_bytes told = to->u.renewal.told;
+        to->u.renewal = from->u.renewal;
+        to->u.renewal.told = told;
+        break;
+    }
     case CORE_HELD:
         to->u.held.count = from->u.held.count;
         to->u.held.leases = (pawl_lease *)(void *)pawl_arena_bytes(to->arena, from->u.held.leases,
