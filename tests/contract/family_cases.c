@@ -369,10 +369,15 @@ static void every_end_counts(world *w)
     /* Its node dies after its cancel was asked: it ends by the rescue. */
     int64_t victim = join(w, w->b), savior = node(w);
     pawl_id rescued = insert(w, w->a, 0, (spec){0}), of_rescued = child(w, rescued, PAWL_IF_FAILED_RUN);
-    lease(w, w->b, victim, rescued);
+    got = lease(w, w->b, victim, rescued);
     assert_int_equal(apply(w, w->a, 0, op_cancel(w, rescued, NULL)), PAWL_OP_ASKED);
     assert_int_equal(rescue_lapsed(w, w->a, savior, victim, false).freed, 1);
     assert_state(w, rescued, PAWL_CANCELLED);
+    /* Who comes too late ends nothing, and tells nobody. */
+    pawl_state before = state_of(w, of_rescued);
+    assert_int_equal(apply(w, w->b, victim, op_finish(w, rescued, got.fence, PAWL_SUCCEEDED)), PAWL_OP_STALE);
+    assert_int_equal(apply(w, w->a, 0, op_cancel(w, rescued, NULL)), PAWL_OP_CONFLICT);
+    assert_state(w, of_rescued, before);
     renew(w, w->a, savior);
     assert_int_equal(w->news.unsettled, state_of(w, of_rescued) == PAWL_WAITING);
     settle_all(w, 10);

@@ -264,10 +264,7 @@ BEGIN
         results := results || r.o_results;
         hints := hints || r.o_hints;
         v_leases := v_leases + r.o_leases;
-        IF i_parent IS NOT NULL THEN -- answers that begin with another result than 1 are of those that were not carried out
-            v_undone := ARRAY(SELECT split_part(l, ' ', 1)::int4 FROM string_to_table(r.o_results, E'\n') l
-                              WHERE l <> '' AND split_part(l, ' ', 2) <> '1');
-        END IF;
+        IF i_parent IS NOT NULL THEN v_undone := pawl_undone(r.o_results); END IF;
     END IF;
     IF q_op IS NOT NULL THEN
         IF 3 = ANY (q_kind) OR 4 = ANY (q_kind) THEN v_did := pawl_slot_ends(now_us, q_kind, q_id, q_fence, q_key, q_epoch); END IF;
@@ -356,7 +353,9 @@ BEGIN
     END IF;
     IF v_families > 0 THEN -- after all that ends: who came as a child before that is seen now
         IF e_id IS NOT NULL OR 6 = ANY (o_kind) THEN
-            v_noted := pawl_families_ended(coalesce(e_id, '{}') || CASE WHEN 6 = ANY (o_kind) THEN o_id END) OR v_noted;
+            v_undone := pawl_undone(results);
+            v_noted := pawl_families_ended(ARRAY(SELECT u.id FROM unnest(e_op, e_id) u (op, id) WHERE u.op <> ALL (v_undone)
+                UNION ALL SELECT u.id FROM unnest(o_op, o_id, o_kind) u (op, id, kind) WHERE u.kind = 6 AND u.op <> ALL (v_undone))) OR v_noted;
         END IF;
         v_noted := v_noted OR 7 = ANY (o_kind);
         IF p_wait_ms = -1 THEN

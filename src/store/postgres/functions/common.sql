@@ -216,6 +216,12 @@ LANGUAGE sql STABLE AS
 $$ SELECT p_op || ' ' || p_result || ' ' || coalesce(p_id, 0) || ' ' || coalesce(p_fence, 0) || ' ' || coalesce(p_run_at, 0) || ' '
        || coalesce(p_state, 0) || E'\n' $$;
 
+-- Operations that were answered with another result than 1: they were not carried out.
+CREATE OR REPLACE FUNCTION pawl_undone(p_answers text) RETURNS int4[] LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN ARRAY(SELECT split_part(l, ' ', 1)::int4 FROM string_to_table(p_answers, E'\n') l WHERE l ~ '^[0-9]+ ([2-9]|1[0-9]) ');
+END $$;
+
 -- The number of a lane of the ready index: see pawl_live.
 CREATE OR REPLACE FUNCTION pawl_lane_of(p_priority int4, p_class int4, p_type int4) RETURNS int8 LANGUAGE sql IMMUTABLE AS
 $$ SELECT ((p_priority + 32768)::int8 << 36) | (p_class::int8 << 32) | p_type $$;

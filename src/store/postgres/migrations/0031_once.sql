@@ -1,0 +1,1 @@
+-- Functions only: what was refused, because the task had ended already, tells its family nothing; whoever ended it has left that to be told.
