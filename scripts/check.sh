@@ -19,22 +19,40 @@ passed=0
 failed=0
 second=() # those that passed only at the second try
 
+# build PRESET BINARY_DIR
+build() { cmake --preset "$1" "${settings[@]}" && cmake --build "$2" --parallel "$jobs" "${only[@]}"; }
+
+# ahead PRESET BINARY_DIR...: builds these with what the tests meanwhile leave idle. Their run says what is wrong with them.
+ahead() {
+    renice -n 19 "$BASHPID"
+    while [ $# -gt 0 ]; do
+        build "$1" "$2"
+        shift 2
+    done
+} >/dev/null 2>&1
+
 # run PRESET BINARY_DIR CTEST_ARGUMENT...
 run() {
     local preset=$1 dir=$2 log before
     shift 2
     echo "== $preset"
     log=$(mktemp)
-    if ! { cmake --preset "$preset" "${settings[@]}" && cmake --build "$dir" --parallel "$jobs" "${only[@]}"; } >"$log" 2>&1; then
+    if ! build "$preset" "$dir" >"$log" 2>&1; then
         grep -vE '^\[[0-9]+/[0-9]+\] (Building|Linking|Generating|Embedding)' "$log"
         rm -f "$log"
         echo "the $preset build failed"
         failed=$((failed + 1))
         return
     fi
+    set -m # so that it can be stopped with all its children
+    ahead "${next[@]}" &
+    set +m
+    builder=$!
+    trap 'kill -- -$builder 2>/dev/null' EXIT
     before=$failed
     tests "$dir" "$slots" "$@" | tee "$log"
     count "$log"
+    wait $builder
     [ "$failed" -eq "$before" ] || again "$preset" "$dir" "$log" "$@"
     rm -f "$log"
 }
@@ -102,13 +120,16 @@ no_randomisation() {
 wrap=()
 settings=()
 only=()
+next=() # what is built while the tests run
 scripts/setup.sh check || exit 1
 case ${1:-check} in
 quick)
     run release build -L '^quick$'
     ;;
 check)
+    next=(asan build/asan tsan build/tsan)
     run release build -LE '^soak$'
+    next=()
     run asan build/asan -LE '^(soak|no-asan)$'
     no_randomisation
     run tsan build/tsan -LE '^(soak|no-tsan)$'

@@ -3,19 +3,25 @@
 #
 #   scripts/lint.sh           all files, two or more at a time; a file that was clean and did not change is not looked at again
 #   scripts/lint.sh --short   without cppcheck, which takes as long again (part of the check)
-#   scripts/lint.sh --deep    with clang's analyzer, which takes some minutes (part of the soak)
+#   scripts/lint.sh --deep    with all of .clang-tidy, clang's analyzer too, which takes some minutes (part of the soak)
 #   scripts/lint.sh FILE...   these files
 #
 # What is known to be clean is remembered in the folder lint of the build (PAWL_BUILD_DIR, else build), by the contents of the file,
-# of all it includes, of the settings and of this script.
+# of all headers, of the settings and of this script.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-# one KNOWN FILE CHECKS DATABASE: a file by clang-tidy; called through xargs below.
-if [ "${1:-}" = one ]; then
-    out=$(clang-tidy --quiet -p "$5" --checks="$4" --extra-arg=-Wno-unknown-warning-option "$3" 2>&1)
+# some CHECKS DATABASE (KNOWN FILE)...: files by clang-tidy; called through xargs below. Some at once take less than each alone.
+if [ "${1:-}" = some ]; then
+    checks=$2 database=$3 files=() known=()
+    shift 3
+    while [ $# -gt 0 ]; do
+        known+=("$1") files+=("$2")
+        shift 2
+    done
+    out=$(clang-tidy --quiet -p "$database" --checks="$checks" --extra-arg=-Wno-unknown-warning-option "${files[@]}" 2>&1)
     if [ $? -eq 0 ]; then
-        : >"$2"
+        touch "${known[@]}"
     else
         grep -vE '^[0-9]+ (warnings?|errors?) |^Suppressed |^Use -header-filter|^error: [0-9]+ warnings? treated' <<<"$out"
         exit 1
@@ -23,7 +29,7 @@ if [ "${1:-}" = one ]; then
     exit 0
 fi
 
-checks='-clang-analyzer-*' # besides those of .clang-tidy
+checks='-clang-analyzer-*,-bugprone-reserved-identifier' # besides those of .clang-tidy; what takes longest
 files=()
 tools=(clang-tidy cppcheck)
 for argument in "$@"; do
@@ -55,32 +61,28 @@ mkdir -p "$known/cppcheck"
 mapfile -t folders < <(grep -ohE -- '-(I|isystem) ?[^ "]+' "$build/compile_commands.json" |
     sed 's/^-isystem */-I/' | sort -u | grep -v '/tests')
 
-# What a verdict depends on: the file and all it includes that is ours, and what was asked.
-settings=$(cat .clang-tidy scripts/lint.sh <(clang-tidy --version; echo "$checks") | sha256sum)
-mapfile -t rules < <(clang -MM -std=c17 -D_GNU_SOURCE "${folders[@]}" "${files[@]}" | sed -e ':a;N;$!ba;s/\\\n//g')
-[ ${#rules[@]} -eq ${#files[@]} ] || { echo "lint: clang could not read all files: see above" >&2; exit 1; }
-declare -A hash
-while read -r sum file; do hash[$file]=$sum; done < <(printf '%s\n' "${rules[@]#*:}" | tr -s ' ' '\n' | sort -u | xargs sha256sum)
+# What a verdict depends on: the file, all headers of ours, and what was asked.
+settings=$(cat .clang-tidy scripts/lint.sh <(clang-tidy --version; echo "$checks") \
+    <(find src include "$build/gen" -name '*.h' | sort | xargs cat) | sha256sum)
+mapfile -t verdicts < <(sha256sum "${files[@]}" | sed "s/^/${settings%% *}/")
+[ ${#verdicts[@]} -eq ${#files[@]} ] || exit 1
 
 # What was not needed for a week is forgotten.
 find "$known" -maxdepth 1 -type f -mtime +7 -delete
 
 work=()
-keys=
-for rule in "${rules[@]}"; do
-    read -ra parts <<<"${rule#*:}"
-    key=$settings
-    for part in "${parts[@]}"; do key+=" ${hash[$part]}"; done
-    key=$known/$(sha256sum <<<"$key" | cut -c1-40)
-    keys+=" $key"
-    if [ -e "$key" ]; then touch "$key"; else work+=("$key" "${parts[0]}" "$checks" "$build"); fi
+clean=()
+for verdict in "${verdicts[@]}"; do
+    key=$known/${verdict%% *}
+    if [ -e "$key" ]; then clean+=("$key"); else work+=("$key" "${verdict##* }"); fi
 done
+[ ${#clean[@]} -eq 0 ] || touch "${clean[@]}"
 failed=0
 if [ ${#work[@]} -gt 0 ]; then
-    printf '%s\0' "${work[@]}" | xargs -0 -n 4 -P "$jobs" "$0" one || failed=1
+    printf '%s\0' "${work[@]}" | xargs -0 -n 32 -P "$jobs" "$0" some "$checks" "$build" || failed=1
 fi
 
-all=$known/all-$(cat .cppcheck <(cppcheck --version; echo "$keys") | sha256sum | cut -c1-40)
+all=$known/all-$(cat .cppcheck <(cppcheck --version; echo "${verdicts[@]}") | sha256sum | cut -c1-40)
 if [ -e "$all" ]; then
     touch "$all"
 elif [ ${#tools[@]} -eq 1 ]; then
@@ -97,4 +99,4 @@ if [ $failed -ne 0 ]; then
     echo "lint: see above. What is no bug: /* NOLINT(check) */ for clang-tidy, /* cppcheck-suppress id */ for cppcheck, with the reason" >&2
     exit 1
 fi
-echo "lint: ${#files[@]} files, $((${#work[@]} / 4)) looked at, nothing found"
+echo "lint: ${#files[@]} files, $((${#work[@]} / 2)) looked at, nothing found"

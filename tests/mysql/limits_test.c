@@ -463,7 +463,7 @@ static void others_are_not_read(void **state)
 {
     (void)state;
     set_scene();
-    my_bed_exec(s.race.my, "SET GLOBAL userstat = 1");
+    my_bed_exec(s.race.my, "SET GLOBAL userstat = 1"); /* and it stays so: others may be counting */
     my_bed_exec(s.race.my, "INSERT INTO pawl_budget (type_id, rate_key) SELECT (SELECT MIN(type_id) FROM pawl_limit), seq "
                            "FROM seq_100000_to_109999");
     assert_in_range(rows_of_limits((pawl_limit_filter){.key = pawl_str("105000"), .limit = 100}, 1), 1, 20);
@@ -472,7 +472,6 @@ static void others_are_not_read(void **state)
     pawl_limit_filter late = {.limit = 10, .cursor = budget_cursor(arena, "t", pawl_str("109000"))};
     assert_in_range(rows_of_limits(late, 10), 10, 2000);
     arena_free(arena);
-    my_bed_exec(s.race.my, "SET GLOBAL userstat = 0");
 }
 
 static int set_up(void **state)
