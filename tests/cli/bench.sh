@@ -31,6 +31,7 @@ run "full with two nodes" --nodes 2 --tasks 2000
 run "with history, future and backlog" --tasks 1000 --preload-history 1000 --preload-scheduled 1000 --backlog 500 --audit full
 run "one process dispatches, the other runs" --mode latency --rate 500 --tasks 300 --nodes 2 --apart
 run "scheduled tasks are more urgent" --tasks 1000 --preload-scheduled 1000 --scheduled-priority -100
+run "in memory, beside what is throttled" --store memory: --tasks 1000 --throttled 100
 run "with rate limits" --tasks 1000 --rate-keys 50 --throttled 100
 is "what is throttled does not count" "$(json "$out" 'd["runs"]')" 1000
 exits "apart from nobody" 2 pawl bench --apart
