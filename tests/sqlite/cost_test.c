@@ -305,6 +305,28 @@ static void without_limits_nothing_is_asked(void **state)
     store_close(s);
 }
 
+/* Limits of others: asked for once in a transaction, however many tasks it has. */
+static void limits_of_others_cost_next_to_nothing(void **state)
+{
+    place *p = *state;
+    pawl_store *s = open_store(p);
+    int64_t node = join(p, s);
+    put_bound(p, s, PAWL_SCOPE_TYPE, "other", 1);
+    insert_many(p, s, (many){.count = 1});
+    place_runs(s);
+    insert_many(p, s, (many){.count = 1000});
+    assert_in_range(place_runs(s), 1, 2);
+    pawl_claimed tasks[100];
+    assert_int_equal(claim_some(p, s, node, 100, tasks, NULL), 100);
+    assert_in_range(place_runs(s), 1, 2);
+    pawl_op *ops[100];
+    for (int i = 0; i < 100; i++) ops[i] = finish_op(p, tasks[i].body->id, tasks[i].fence);
+    assert_ok(p, s->type->apply(s, &(pawl_batch){.ops = ops, .count = 100}, p->arena, &p->err));
+    assert_in_range(place_runs(s), 1, 2);
+    free_bodies(tasks, 100);
+    store_close(s);
+}
+
 static void blocked_tasks_cost_nothing(void **state)
 {
     place *p = *state;
@@ -436,6 +458,7 @@ int main(void)
         TEST(a_list_of_an_hour_costs_what_the_hour_holds),
         TEST(a_limit_costs_no_look_at_others),
         TEST(without_limits_nothing_is_asked),
+        TEST(limits_of_others_cost_next_to_nothing),
         TEST(blocked_tasks_cost_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

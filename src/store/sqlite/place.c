@@ -32,6 +32,7 @@ typedef struct kind { /* whether tasks of a queue and type may need places */
     int64_t queue_id, type_id;
     bool bounded; /* now */
     bool ever;    /* or were: some may still have places */
+    bool turns;   /* tenants of the queue take turns */
 } kind;
 
 static const pawl_bytes no_key = {"", 0};
@@ -118,14 +119,6 @@ static bool read_bounded(tx *t, int64_t queue_id, int64_t type_id)
     return has_row(&q);
 }
 
-static bool read_ever(tx *t, int64_t queue_id, int64_t type_id)
-{
-    query q = query_on(t->c, SQL_bound_ever);
-    put_int(&q, queue_id);
-    put_int(&q, type_id);
-    return has_row(&q);
-}
-
 static kind kind_of(tx *t, int64_t queue_id, int64_t type_id)
 {
     for (const kind *k = t->kinds; k; k = k->next)
@@ -135,17 +128,27 @@ static kind kind_of(tx *t, int64_t queue_id, int64_t type_id)
         conn_note(t->c, SQLITE_NOMEM);
         return (kind){.bounded = true, .ever = true};
     }
-    bool ever = read_ever(t, queue_id, type_id);
-    *k = (kind){t->kinds, queue_id, type_id, ever && read_bounded(t, queue_id, type_id), ever};
+    *k = (kind){.next = t->kinds, .queue_id = queue_id, .type_id = type_id};
+    query q = query_on(t->c, SQL_bound_kind);
+    put_int(&q, queue_id);
+    put_int(&q, type_id);
+    if (query_row(&q)) {
+        k->ever = get_int(&q) != 0;
+        k->turns = get_int(&q) != 0;
+    }
+    query_end(&q);
+    k->bounded = k->ever && read_bounded(t, queue_id, type_id);
     t->kinds = k;
     return *k;
 }
 
 bool places_bounded(tx *t, int64_t queue_id, int64_t type_id) { return kind_of(t, queue_id, type_id).bounded; }
 
+bool places_turns(tx *t, int64_t queue_id, int64_t type_id) { return kind_of(t, queue_id, type_id).turns; }
+
 bool places_needed(tx *t, int64_t queue_id, int64_t type_id)
 {
-    return turns_on(t, queue_id) || places_bounded(t, queue_id, type_id);
+    return places_turns(t, queue_id, type_id) || places_bounded(t, queue_id, type_id);
 }
 
 /* ---- spots --------------------------------------------------------------------------------------------------------------- */

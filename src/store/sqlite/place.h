@@ -9,6 +9,7 @@ bool places_any(conn *c); /* there are bounds, or were */
 bool places_needed(tx *t, int64_t queue_id,
                    int64_t type_id); /* tasks of this kind may need places, or wait for their tenant's turn */
 bool places_bounded(tx *t, int64_t queue_id, int64_t type_id); /* may need places */
+bool places_turns(tx *t, int64_t queue_id, int64_t type_id);   /* wait for their tenant's turn */
 bool places_admit(tx *t, task_row *row, pawl_bytes rate_key);  /* a claim is about to grant it; false: it was blocked instead */
 bool places_ordered(tx *t, const task_row *row, pawl_bytes rate_key); /* tasks of its key run one after the other */
 void places_line_up(tx *t, task_row *row, pawl_bytes rate_key); /* a pending task is about to be stored: sets row->blocked */

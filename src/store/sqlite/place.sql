@@ -9,8 +9,10 @@ SELECT most, ordered FROM pawl_bound WHERE scope = ? AND name_id = ? AND key = ?
 -- name: bound_keys
 SELECT 1 FROM pawl_bound WHERE scope = 3 AND name_id = ? AND most > 0 LIMIT 1;
 
--- name: bound_ever
-SELECT 1 FROM pawl_bound WHERE (scope = 1 AND name_id = ?1) OR (scope IN (2, 3) AND name_id = ?2) LIMIT 1;
+-- name: bound_kind
+SELECT EXISTS (SELECT 1 FROM pawl_bound WHERE scope = 1 AND name_id = ?1) OR EXISTS (SELECT 1 FROM pawl_bound WHERE scope = 2 AND name_id = ?2)
+        OR EXISTS (SELECT 1 FROM pawl_bound WHERE scope = 3 AND name_id = ?2),
+    EXISTS (SELECT 1 FROM pawl_bound WHERE scope = 4 AND name_id = ?1 AND key = x'' AND most > 0);
 
 -- name: bound_put
 INSERT INTO pawl_bound (scope, name_id, key, most, ordered, changed_us) VALUES (?1, ?2, ?3, ?4, ?5, ?6)

@@ -12,7 +12,7 @@
     X(limit_any) X(limit_each) X(limit_get) X(limit_own) X(limit_put) X(budget_get) X(budget_each) X(budget_add) X(budget_put) X(budget_walk) X(budget_drop) \
     X(slotted_get) X(slotted_has) X(slotted_put) X(slotted_drop) X(slotted_of_type) X(slotted_of_key) X(live_slot) X(live_pull) X(limits_types) X(limits_keys) X(slotted_total) X(slotted_count) \
     /* place.sql */ \
-    X(bound_any) X(bound_get) X(bound_keys) X(bound_ever) X(bound_put) X(spot_get) X(spot_by_id) X(spot_add) X(spot_drop) X(spot_walk) \
+    X(bound_any) X(bound_get) X(bound_keys) X(bound_kind) X(bound_put) X(spot_get) X(spot_by_id) X(spot_add) X(spot_drop) X(spot_walk) \
     X(spots_of_name) X(place_count) X(place_gap) X(place_put) X(place_of_task) X(place_has) X(place_drop) X(place_pending) \
     X(live_block) X(blocked_first) X(blocked_lane) X(blocked_tenant) X(blocked_of_lane) X(leases_bounded) X(body_rate_key) \
     X(body_tenant) X(turn_get) X(turn_put) X(turn_tag) X(shared_priority) X(shared_tenant) X(shared_lane) X(shared_due) X(shared_types) \

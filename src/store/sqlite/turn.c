@@ -25,7 +25,7 @@ bool turns_on(tx *t, int64_t queue_id)
 
 int64_t turn_tenant(tx *t, const task_row *row)
 {
-    if (!turns_on(t, row->queue_id)) return -1;
+    if (!places_turns(t, row->queue_id, row->type_id)) return -1;
     query q = query_on(t->c, SQL_body_tenant);
     put_int(&q, row->id);
     int64_t tenant_id = query_row(&q) ? get_int(&q) : 0;
