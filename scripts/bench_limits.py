@@ -49,18 +49,15 @@ class Limits:
             return json.loads(self.pawl("bench", "--json", "--store", store, *options))
 
     def others(self):
-        """Without any policy, and with policies of other types: the medians of pairs, each of which begins with the other one."""
-        pairs = []
+        """Without any policy, and with policies of other types: the medians of rounds, each of which begins with the other one."""
+        runs = {0: [], 10: []}
         for i in range(1 if self.args.short else max(5, self.args.rounds)):
-            runs = {policies: self.bench(*self.life, policies=policies) for policies in ((0, 10), (10, 0))[i % 2]}
-            pairs.append((runs[0], runs[10]))
-
-        def figures(figure):
-            return (*(median(pair[k][figure] for pair in pairs) for k in (0, 1)), median(pair[1][figure] / pair[0][figure] for pair in pairs))
-        speed, cost = figures("tasks_per_s"), figures("cpu_s_per_1000")
+            for policies in ((0, 10), (10, 0))[i % 2]:
+                runs[policies].append(self.bench(*self.life, policies=policies))
+        speed, cost = ([median(run[figure] for run in runs[policies]) for policies in (0, 10)] for figure in ("tasks_per_s", "cpu_s_per_1000"))
         yield "tasks without a policy, and no policy stored", f"{speed[0]:,.0f}/s, {cost[0] * 1000:.1f} us of the processor each"
         yield "the same, ten other types have a rate and a concurrency limit", (
-            f"{speed[1]:,.0f}/s ({speed[2]:.2f}), {cost[1] * 1000:.1f} us ({cost[2]:.2f})")
+            f"{speed[1]:,.0f}/s ({speed[1] / speed[0]:.2f}), {cost[1] * 1000:.1f} us ({cost[1] / cost[0]:.2f})")
 
     def keys(self):
         for what, options in (("tasks without a rate key", ()), ("tasks of 1,000 hot rate keys", ("--rate-keys", 1000))):
