@@ -7,13 +7,13 @@
 #   pawl_valgrind_test(NAME n TARGET t [ARGS ...] [TIMEOUT s])
 #       any program of the tests under valgrind, in builds without instruments of their own
 #   pawl_fuzz(NAME n SOURCES a.c ... CORPUS folder [LIBS ...] [DEFS ...])
-#       a libFuzzer target: fuzzed for PAWL_FUZZ_SECONDS in the preset fuzz; elsewhere its corpus is replayed, as a quick test
+#       a libFuzzer target: fuzzed for PAWL_FUZZ_SECONDS in the preset fuzz; in the others but tsan its corpus is replayed, as a quick test
 #
 #   pawl_waits(n ...)
 #       these tests mostly wait, for a lease to end or a server to start: up to four of them run beside what keeps processors busy
 #
 # Labels: quick (in `make quick` and `make check`), check (in `make check`; the default), soak (in `make soak` only),
-# no-asan and no-tsan (left out of that run). Every test finds PAWL_BIN, PAWL_SOURCE_DIR, PAWL_BUILD_DIR in its environment, and
+# no-release, no-asan and no-tsan (left out of that run). Every test finds PAWL_BIN, PAWL_SOURCE_DIR, PAWL_BUILD_DIR in its environment, and
 # PAWL_TIMEOUT_FACTOR: how many times longer things take in this build. Those labelled soak also find PAWL_SEED=random.
 enable_testing()
 
@@ -119,6 +119,9 @@ function(pawl_mysql_test)
 endfunction()
 
 function(pawl_fuzz)
+    if(CMAKE_C_FLAGS MATCHES "-fsanitize=thread")
+        return() # what parses has one thread
+    endif()
     cmake_parse_arguments(arg "" "NAME;CORPUS" "SOURCES;LIBS;DEFS" ${ARGN})
     set(target fuzz_${arg_NAME})
     set(corpus ${CMAKE_CURRENT_SOURCE_DIR}/${arg_CORPUS})

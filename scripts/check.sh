@@ -2,7 +2,7 @@
 # Builds and runs the tests.
 #
 #   scripts/check.sh quick    the tests labelled quick
-#   scripts/check.sh check    all tests but the long ones; then again under ASan+UBSan and under TSan
+#   scripts/check.sh check    all tests but the long ones, most of them again under ASan+UBSan and under TSan
 #   scripts/check.sh soak     the long ones, and each fuzzer for five minutes
 #   scripts/check.sh fuzz     each fuzzer for FUZZ_SECONDS (60)
 #
@@ -128,7 +128,7 @@ quick)
     ;;
 check)
     next=(asan build/asan tsan build/tsan)
-    run release build -LE '^soak$'
+    run release build -LE '^(soak|no-release)$'
     next=()
     run asan build/asan -LE '^(soak|no-asan)$'
     no_randomisation
