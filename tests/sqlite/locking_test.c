@@ -106,7 +106,7 @@ static void turns_are_fair(void **state)
     hammer h = {.p = p, .store = open_store(p)};
     pawl_store *b = open_store(p);
     pthread_t thread;
-    int passed = 0;
+    int unfair = 0;
     assert_int_equal(pthread_create(&thread, NULL, take_turns, &h), 0);
     for (int i = 0; i < 50; i++) {
         while (atomic_load(&h.turns) == 0) sched_yield();
@@ -115,14 +115,14 @@ static void turns_are_fair(void **state)
         sidecar_end_turn(&inside(b)->side);
         /* Wait in line once more while the other one runs as fast as it can. */
         assert_true(sidecar_take_turn(&inside(b)->side, mono_us() + 60 * PAWL_SECOND));
-        passed += atomic_load(&h.turns) - before;
+        unfair += atomic_load(&h.turns) - before > 20;
         sidecar_end_turn(&inside(b)->side);
     }
     atomic_store(&h.stop, true);
     void *failed;
     pthread_join(thread, &failed);
     assert_null(failed);
-    assert_true(passed <= 50 * 20);
+    assert_in_range(unfair, 0, 10); /* on a busy machine this thread may rest between its turns, but not every time */
     store_close(h.store);
     store_close(b);
 }
