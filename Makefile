@@ -18,7 +18,7 @@ demo: all ## Build, then show the same demo in the terminal, without a server
 quick: ## The quick tests (under 2 minutes)
 	@scripts/check.sh quick
 
-check: ## All tests, also under ASan, UBSan and TSan (under 15 minutes)
+check: ## All tests, also under ASan, UBSan and TSan (15 to 20 minutes)
 	@scripts/check.sh check
 
 soak: ## The long forms of the tests
