@@ -500,13 +500,14 @@ static bool ask(core *c, core_task *t, bool hold)
     const pawl_limiter *limiter = c->handlers[t->handler].limit.limiter;
     pawl_bytes key = t->rate_key;
     bool own = t->throttle == THROTTLE_OWN;
+    static const pawl_rate unknown;
     limit_verdict verdict = own ? ask_own(c, t, limiter, key, &t->slot_mono_us) : ask_local(c, t, key, hold, &t->slot_mono_us);
     t->slot_us = c->now.wall_us + (t->slot_mono_us - c->now.mono_us); /* for people */
     switch (verdict) {
     case LIMIT_GO: return true;
     case LIMIT_OPEN: opened(c, t, own ? "its limiter failed" : "too many keys are tracked"); return true;
     case LIMIT_REJECTED:
-    case LIMIT_DISCARDED: refuse(c, t, own ? &(pawl_rate){0} : &c->handlers[t->handler].limit.rate); return false;
+    case LIMIT_DISCARDED: refuse(c, t, own ? &unknown : &c->handlers[t->handler].limit.rate); return false;
     case LIMIT_FULL:
         deferred(c, t);
         release_slot(c, t);

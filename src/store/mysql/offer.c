@@ -153,7 +153,8 @@ static bool walk_lines(work *w, offers *o, spot **some, int spot, pawl_bytes fir
         if (!my_send(w->c, CALL_READS)) return false;
         EACH_ANSWER(a, w->c, SQL_line_at)
         {
-            at = get_null(a, 0, 0) ? (pawl_bytes){0} : add_line(w, o, spot, get_bytes(a, 0, 0));
+            at.len = 0;
+            if (!get_null(a, 0, 0)) at = add_line(w, o, spot, get_bytes(a, 0, 0));
             if (at.len == 0) break;
         }
     }
