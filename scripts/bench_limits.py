@@ -39,13 +39,13 @@ class Limits:
         command = [self.args.dir / "pawl", *map(str, words)]
         return subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "PAWL_MODULES": str(self.args.dir)}).stdout
 
-    def bench(self, *options, policies=0):
+    def bench(self, *options, policies=None):
         with tempfile.TemporaryDirectory(dir=self.args.dir) as folder:
             self.made += 1
             store = self.server.side(self.made) if self.server else f"sqlite:{folder}/{self.made}.db"
-            for i in range(policies):
+            for i in range(10 if policies is not None else 0):  # stores with and without have been opened equally often
                 self.pawl("limits", "set", f"other-{i}", "15/1m", "--store", store)
-                self.pawl("limits", "running", f"other-{i}", "4", "--store", store)
+                self.pawl("limits", *(("running", f"other-{i}", "4") if i < policies else ("drop", f"other-{i}")), "--store", store)
             return json.loads(self.pawl("bench", "--json", "--store", store, *options))
 
     def others(self):
