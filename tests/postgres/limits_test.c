@@ -338,6 +338,44 @@ static void a_flood_is_moved_along(void **state)
     assert_int_equal(bed_int(s.m.pg, "SELECT tat_us FROM pawl_budget WHERE key = 'k'"), first_us + (FLOOD - 2 + BURST) * S);
 }
 
+/* What a claim looks at, in the index of what is due and among the slots. Called by SQL, in a session whose plans have been made. */
+static int64_t read_by_a_claim(int wanted)
+{
+    const char *const read = "SELECT pg_stat_get_xact_tuples_returned('pawl_ready'::regclass)"
+                             " + pg_stat_get_xact_tuples_returned('pawl_slotted_pkey'::regclass)";
+    bed_exec(s.m.pg, "BEGIN");
+    int64_t before = bed_int(s.m.pg, "%s", read);
+    assert_int_equal(bed_int(s.m.pg,
+                             "SELECT count(id) FROM pawl_claim(ARRAY[%lld], NULL, NULL, %lld, false, ARRAY(SELECT id FROM pawl_name"
+                             " WHERE text = 'q'), '{4}', '{4}', '{f}', '{t}', '{}', '{}', '{}', '{}', '{}')",
+                             (long long)s.m.clock.now_us, (long long)s.h),
+                     wanted);
+    int64_t entries = bed_int(s.m.pg, "%s", read) - before;
+    bed_exec(s.m.pg, "ROLLBACK");
+    return entries;
+}
+
+/* Others are found beside however many that are due and must wait, and that have their slots already. */
+static void a_flood_costs_claims_little(void **state)
+{
+    enum { FLOOD = 1500 };
+    answer a = {0};
+    pawl_body body;
+    (void)state;
+    set_scene();
+    for (int i = 0; i < FLOOD; i++) {
+        pawl_op op = insert_op(&body, NULL, i < FLOOD - 1 ? "k" : "other", false);
+        if (i % 2) body.type = "u";
+        if (i == 2) read_by_a_claim(2); /* so few that any plan will do */
+        op.u.insert.delay_us = i < 2 ? 0 : 1000;
+        apply(s.m.quick, 0, &op, &a);
+    }
+    bed_exec(s.m.pg, "INSERT INTO pawl_slotted (task_id, budget_id, epoch)"
+                     " SELECT i, (SELECT min(id) FROM pawl_budget), 1 FROM generate_series(1, 3000) i");
+    s.m.clock.now_us += 1000;
+    assert_in_range(read_by_a_claim(8), 8, 300);
+}
+
 static int64_t pages_of_limits(const char *from, int wanted)
 {
     const char *const fetched =
@@ -384,7 +422,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(the_first_commits), cmocka_unit_test(the_first_is_killed),
                                               cmocka_unit_test(an_idle_budget_goes), cmocka_unit_test(a_flood_is_moved_along),
-                                              cmocka_unit_test(others_are_not_read)};
+                                              cmocka_unit_test(a_flood_costs_claims_little), cmocka_unit_test(others_are_not_read)};
     if (!bed_there(false)) return BED_SKIP;
     return cmocka_run_group_tests_name("limits", tests, set_up, tear_down);
 }

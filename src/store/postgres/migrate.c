@@ -20,7 +20,7 @@
 static int min_reader(int schema)
 {
     static const int numbers[] = {0,  17, 17, 17, 17, 17, 17, 17, 17, 17, /* nothing less than 17 was ever released */
-                                  17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17};
+                                  17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17, 17};
     return schema < (int)(sizeof numbers / sizeof *numbers) ? numbers[schema] : schema;
 }
 

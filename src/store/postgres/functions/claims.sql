@@ -96,7 +96,7 @@ BEGIN
                 o_more := true;
             END IF;
         END LOOP;
-        v_locked := ARRAY(SELECT v.id FROM pawl_live v WHERE v.id = ANY (v_chosen) AND v.state = 2 AND NOT v.blocked
+        v_locked := ARRAY(SELECT v.id FROM pawl_live v WHERE v.id = ANY (v_chosen) AND v.state + 0 = 2 AND NOT v.blocked
                           ORDER BY v.id FOR UPDATE SKIP LOCKED);
         o_ids := o_ids || ARRAY(SELECT y.id FROM unnest(v_chosen) WITH ORDINALITY y (id, i) WHERE y.id = ANY (v_locked) ORDER BY y.i);
         o_solo := o_solo OR coalesce(v_alone = ANY (v_locked), false);

@@ -1,7 +1,8 @@
 -- What all the others use: the clock, sums of durations, names, ids, counters, trails.
 --
 -- Plans are made once per session, perhaps while a table is empty, and must be good for any number of rows. So these functions allow no
--- plans but by index, and join with `id = ANY (ARRAY[x.id])`, which nothing but a probe of the index can carry out. What is written in
+-- plans but by index, and join with `id = ANY (ARRAY[x.id])`, which nothing but a probe of the index can carry out. The ready index
+-- holds few rows then, too: tasks that are looked up by their ids say `state + 0 = 2`, for which it cannot be used. What is written in
 -- LANGUAGE sql is an expression that the planner puts in its place; anything else would be parsed at every call.
 
 CREATE OR REPLACE FUNCTION pawl_now() RETURNS int8 LANGUAGE sql VOLATILE AS

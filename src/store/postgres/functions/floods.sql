@@ -51,14 +51,14 @@ BEGIN
                                   AND v.run_at_us >= g.from_us AND v.run_at_us <= p_now
                               ORDER BY v.run_at_us DESC, v.id DESC LIMIT 64) z
                           WHERE NOT CASE WHEN z.failures = 0 AND (SELECT b.rate_key FROM pawl_body b WHERE b.id = z.id) = s.rate_key
-                                             AND NOT EXISTS (SELECT FROM pawl_slotted q WHERE q.task_id = z.id)
+                                             AND NOT EXISTS (SELECT FROM pawl_slotted q WHERE q.task_id = ANY (ARRAY[z.id]))
                                          THEN true ELSE pawl_spent(p_now, z.id) END)) x -- most are of the first one's key
             WHERE (g.lane >> 32) & 15 = 0) y
         ORDER BY y.run_at_us, y.id LIMIT v_most);
     IF cardinality(v_found) < v_most THEN
         PERFORM set_config('pawl.flooded', concat_ws(' ', nullif(current_setting('pawl.flooded', true), ''), p_queue), true);
     END IF;
-    v_locked := ARRAY(SELECT v.id FROM pawl_live v WHERE v.id = ANY (v_found) AND v.state = 2 AND NOT v.blocked AND v.run_at_us <= p_now
+    v_locked := ARRAY(SELECT v.id FROM pawl_live v WHERE v.id = ANY (v_found) AND v.state + 0 = 2 AND NOT v.blocked AND v.run_at_us <= p_now
                       ORDER BY v.id FOR UPDATE SKIP LOCKED);
     IF cardinality(v_locked) = 0 THEN RETURN p_ids; END IF;
     RETURN (ARRAY(SELECT y.id FROM unnest(v_found) WITH ORDINALITY y (id, i) WHERE y.id = ANY (v_locked) ORDER BY y.i)

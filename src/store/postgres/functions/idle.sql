@@ -137,7 +137,7 @@ BEGIN
         WITH n AS (SELECT n.lease_us FROM pawl_node n WHERE n.id = p_node AND n.alive = 1 FOR SHARE),
         chosen AS (
             SELECT v.id FROM n, pawl_gate g, pawl_live v
-            WHERE g.mode < 2 AND g.bounds = 0 AND g.limits = 0 AND v.id = v_id AND v.state = 2 AND NOT v.blocked AND v.run_at_us <= v_now
+            WHERE g.mode < 2 AND g.bounds = 0 AND g.limits = 0 AND v.id = v_id AND v.state + 0 = 2 AND NOT v.blocked AND v.run_at_us <= v_now
             FOR UPDATE OF v SKIP LOCKED),
         task AS (
             DELETE FROM pawl_live v USING chosen x, pawl_body b WHERE v.id = ANY (ARRAY[x.id]) AND b.id = ANY (ARRAY[x.id])

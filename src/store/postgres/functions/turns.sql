@@ -9,7 +9,7 @@ DECLARE
     v_ids int8[];
 BEGIN
     IF NOT EXISTS (SELECT FROM pawl_bound b WHERE b.scope = 4 AND b.key = '' AND b.most > 0) THEN RETURN false; END IF;
-    v_ids := ARRAY(SELECT v.id FROM pawl_live v WHERE v.id = ANY (p_ids) AND v.state = 2 AND NOT v.blocked AND pawl_takes_turns(v.queue_id)
+    v_ids := ARRAY(SELECT v.id FROM pawl_live v WHERE v.id = ANY (p_ids) AND v.state + 0 = 2 AND NOT v.blocked AND pawl_takes_turns(v.queue_id)
                    ORDER BY v.id FOR UPDATE SKIP LOCKED);
     IF cardinality(v_ids) = 0 THEN RETURN false; END IF;
     WITH s AS (

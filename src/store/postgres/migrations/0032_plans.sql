@@ -1,0 +1,1 @@
+-- Functions only: claims beside a flood read neither the whole ready index nor all slots, whatever plan was made when there were few.
