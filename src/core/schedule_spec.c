@@ -199,21 +199,27 @@ static bool read_choice(reading *r, const char *name, json value, bool *ok)
     return true;
 }
 
-static bool read_amount(reading *r, const char *name, json value, bool *ok)
+static bool read_large(reading *r, const char *name, json value, bool *ok)
 {
     pawl_schedule *s = r->s;
-    int64_t n = 0, small = 0, *to = NULL;
-    if (strcmp(name, "every") == 0) to = &s->every;
-    else if (strcmp(name, "start_in_us") == 0) to = &s->start_in_us;
-    else if (strcmp(name, "start_us") == 0) to = &s->start_us;
-    else if (strcmp(name, "until_us") == 0) to = &s->until_us;
-    else if (strcmp(name, "max_runs") == 0) to = &s->max_runs;
-    else if (strcmp(name, "variance_us") == 0) to = &s->variance_us;
-    else if (strcmp(name, "timeout_us") == 0) to = &s->timeout_us;
-    if (to) {
-        *ok = read_number(value, INT64_MIN, INT64_MAX, to);
+    const struct {
+        const char *name;
+        int64_t *to;
+    } amounts[] = {{"every", &s->every},          {"start_in_us", &s->start_in_us}, {"start_us", &s->start_us},
+                   {"until_us", &s->until_us},    {"max_runs", &s->max_runs},       {"variance_us", &s->variance_us},
+                   {"timeout_us", &s->timeout_us}};
+    for (size_t i = 0; i < sizeof amounts / sizeof *amounts; i++) {
+        if (strcmp(name, amounts[i].name) != 0) continue;
+        *ok = read_number(value, INT64_MIN, INT64_MAX, amounts[i].to);
         return true;
     }
+    return false;
+}
+
+static bool read_small(reading *r, const char *name, json value, bool *ok)
+{
+    pawl_schedule *s = r->s;
+    int64_t n = 0, small = 0;
     *ok = json_int(value, &n) && n >= -32768 && n <= INT32_MAX;
     if (*ok) small = n;
     if (strcmp(name, "start_now") == 0) s->start_now = small == 1, *ok = *ok && small == 1;
@@ -240,7 +246,7 @@ static bool read_member(reading *r, const char *name, json value)
     if (strcmp(name, "plan") == 0) return read_plan(r, value);
     if (strcmp(name, "not_dates") == 0) return read_texts(r, value, PAWL_SCHEDULE_DATES, &s->not_dates);
     if (strcmp(name, "not_times") == 0) return read_texts(r, value, PAWL_SCHEDULE_WINDOWS, &s->not_times);
-    return (read_choice(r, name, value, &ok) || read_amount(r, name, value, &ok)) && ok;
+    return (read_choice(r, name, value, &ok) || read_large(r, name, value, &ok) || read_small(r, name, value, &ok)) && ok;
 }
 
 pawl_status schedule_read(pawl_arena *arena, const char *spec, pawl_schedule *out, pawl_error *err)

@@ -178,7 +178,7 @@ pawl_status search_list(runtime *rt, const pawl_filter *filter, pawl_page **out,
     pawl_status status = begin(&s, err);
     if (status) return status;
     s.a = look_answer(rt);
-    if (s.a) s.found = pawl_arena_alloc(s.a->arena, (size_t)filter->limit * sizeof(const pawl_info *));
+    s.found = s.a ? pawl_arena_alloc(s.a->arena, (size_t)filter->limit * sizeof(const pawl_info *)) : NULL;
     if (!s.found) status = err_set(err, PAWL_NO_MEMORY, "could not look: out of memory");
     while (!status && *s.stage && s.count < (size_t)filter->limit && runtime_until(0) < s.until_us) status = look(&s, err);
     if (!status) return give(&s, out, err);

@@ -299,7 +299,7 @@ static void an_idle_budget_goes(void **state)
 /* Those that are due of a key without budget are not leased one by one: some that ask in vain take the others along. */
 static void a_flood_is_moved_along(void **state)
 {
-    enum { FLOOD = 300, ASK = 10 };
+    enum { FLOOD = 150, ASK = 10, ALONG = 60, MOVED = ASK + ALONG - 1 }; /* ALONG: are looked at */
     answer a = {0};
     pawl_body body;
     pawl_op ops[ASK] = {0}, *each[ASK];
@@ -310,7 +310,7 @@ static void a_flood_is_moved_along(void **state)
     set_scene();
     bed_exec(s.m.pg, "DELETE FROM pawl_live; DELETE FROM pawl_slotted");
     for (int i = 0; i < FLOOD; i++) {
-        pawl_op op = insert_op(&body, NULL, i == FLOOD / 2 ? "other" : "k", false);
+        pawl_op op = insert_op(&body, NULL, i == ASK + ALONG / 2 ? "other" : "k", false);
         op.u.insert.delay_us = 1000; /* due later, so it takes nothing now */
         apply(s.m.quick, 0, &op, &a);
     }
@@ -327,15 +327,16 @@ static void a_flood_is_moved_along(void **state)
     assert_int_equal(s.m.quick->type->apply(s.m.quick, &batch, arena, NULL), PAWL_OK);
     arena_free(arena);
     for (int i = 0; i < ASK; i++) assert_int_equal(ops[i].result, PAWL_OP_MOVED);
-    assert_int_equal(bed_int(s.m.pg, "SELECT count(*) FROM pawl_slotted"), FLOOD - 1);
+    assert_int_equal(bed_int(s.m.pg, "SELECT count(*) FROM pawl_slotted"), MOVED);
     assert_int_equal(
         bed_int(s.m.pg, "SELECT count(DISTINCT run_at_us) FROM pawl_live WHERE run_at_us > %lld", (long long)s.m.clock.now_us),
-        FLOOD - 1);
-    assert_int_equal(bed_int(s.m.pg, "SELECT count(*) FROM pawl_live WHERE run_at_us <= %lld", (long long)s.m.clock.now_us), 1);
+        MOVED);
+    assert_int_equal(bed_int(s.m.pg, "SELECT count(*) FROM pawl_live WHERE run_at_us <= %lld", (long long)s.m.clock.now_us),
+                     FLOOD - MOVED);
     int64_t first_us =
         bed_int(s.m.pg, "SELECT min(run_at_us) FROM pawl_live WHERE run_at_us > %lld", (long long)s.m.clock.now_us);
-    assert_int_equal(bed_int(s.m.pg, "SELECT max(run_at_us) FROM pawl_live"), first_us + (FLOOD - 2) * S);
-    assert_int_equal(bed_int(s.m.pg, "SELECT tat_us FROM pawl_budget WHERE key = 'k'"), first_us + (FLOOD - 2 + BURST) * S);
+    assert_int_equal(bed_int(s.m.pg, "SELECT max(run_at_us) FROM pawl_live"), first_us + (MOVED - 1) * S);
+    assert_int_equal(bed_int(s.m.pg, "SELECT tat_us FROM pawl_budget WHERE key = 'k'"), first_us + (MOVED - 1 + BURST) * S);
 }
 
 /* What a claim looks at, in the index of what is due and among the slots. Called by SQL, in a session whose plans have been made. */
@@ -345,11 +346,12 @@ static int64_t read_by_a_claim(int wanted)
                              " + pg_stat_get_xact_tuples_returned('pawl_slotted_pkey'::regclass)";
     bed_exec(s.m.pg, "BEGIN");
     int64_t before = bed_int(s.m.pg, "%s", read);
-    assert_int_equal(bed_int(s.m.pg,
-                             "SELECT count(id) FROM pawl_claim(ARRAY[%lld], NULL, NULL, %lld, false, ARRAY(SELECT id FROM pawl_name"
-                             " WHERE text = 'q'), '{4}', '{4}', '{f}', '{t}', '{}', '{}', '{}', '{}', '{}')",
-                             (long long)s.m.clock.now_us, (long long)s.h),
-                     wanted);
+    assert_int_equal(
+        bed_int(s.m.pg,
+                "SELECT count(id) FROM pawl_claim(ARRAY[%lld], NULL, NULL, %lld, false, ARRAY(SELECT id FROM pawl_name"
+                " WHERE text = 'q'), '{4}', '{4}', '{f}', '{t}', '{}', '{}', '{}', '{}', '{}')",
+                (long long)s.m.clock.now_us, (long long)s.h),
+        wanted);
     int64_t entries = bed_int(s.m.pg, "%s", read) - before;
     bed_exec(s.m.pg, "ROLLBACK");
     return entries;
@@ -420,9 +422,10 @@ static int tear_down(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {cmocka_unit_test(the_first_commits), cmocka_unit_test(the_first_is_killed),
-                                              cmocka_unit_test(an_idle_budget_goes), cmocka_unit_test(a_flood_is_moved_along),
-                                              cmocka_unit_test(a_flood_costs_claims_little), cmocka_unit_test(others_are_not_read)};
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_commits),           cmocka_unit_test(the_first_is_killed),
+        cmocka_unit_test(an_idle_budget_goes),         cmocka_unit_test(a_flood_is_moved_along),
+        cmocka_unit_test(a_flood_costs_claims_little), cmocka_unit_test(others_are_not_read)};
     if (!bed_there(false)) return BED_SKIP;
     return cmocka_run_group_tests_name("limits", tests, set_up, tear_down);
 }

@@ -123,7 +123,8 @@ static bool session_options(buf *b, const pg_url *u, const pawl_store_options *o
     return buf_str(b, " -c default_transaction_isolation=read\\ committed -c default_transaction_read_only=off"
                       " -c default_transaction_deferrable=off -c client_connection_check_interval=2000 -c jit=off"
                       " -c plan_cache_mode=force_generic_plan -c max_parallel_workers_per_gather=0"
-                      " -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c enable_bitmapscan=off");
+                      " -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c enable_bitmapscan=off"
+                      " -c enable_material=off");
 }
 
 /* "@." in a statement stands for the schema, a name that was checked to hold no control bytes. */

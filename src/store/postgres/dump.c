@@ -259,7 +259,7 @@ static void dump_tasks(reading *r, pawl_dump *d)
     d->tasks = rows ? pg_read_alloc(r, (size_t)rows * sizeof *d->tasks) : NULL;
     for (; d->tasks && d->count < rows; d->count++) read_task(r, a, d->count, &d->tasks[d->count]);
     PQclear(a);
-    if (!d->count) return;
+    if (!d->tasks) return;
     bool by_range = 2 * (int64_t)d->count > looked; /* of most of them: what costs nothing where there is nothing */
     read_attempts(r, d, by_range);
     read_logs(r, d, by_range);

@@ -75,7 +75,7 @@ CREATE OR REPLACE FUNCTION pawl_apply(
     OUT unsettled bool)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET enable_indexonlyscan = off SET jit = off AS $$
 DECLARE
     v_did bool;
     v_row tid;

@@ -140,7 +140,7 @@ RETURNS TABLE (want int4, id int8, fence int4, run_at_us int8, runs int4, failur
                headers text, rate_key bytea, payload bytea, news text)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET enable_indexonlyscan = off SET jit = off AS $$
 DECLARE
     v_did bool;
     v_now int8 := coalesce(p_clock[1], pawl_now());
@@ -335,7 +335,7 @@ END $$;
 -- Leases that were granted and cannot be used, back as if nothing had happened but that the fence has grown.
 CREATE OR REPLACE FUNCTION pawl_unclaim(p_clock int8[], p_wait_ms int4, p_node int4, p_id int8[], p_fence int8[]) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET enable_bitmapscan = off AS $$
+SET enable_bitmapscan = off SET enable_material = off SET enable_indexonlyscan = off AS $$
 DECLARE
     r record;
 BEGIN

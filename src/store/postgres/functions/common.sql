@@ -1,9 +1,11 @@
 -- What all the others use: the clock, sums of durations, names, ids, counters, trails.
 --
--- Plans are made once per session, perhaps while a table is empty, and must be good for any number of rows. So these functions allow no
--- plans but by index, and join with `id = ANY (ARRAY[x.id])`, which nothing but a probe of the index can carry out. The ready index
--- holds few rows then, too: tasks that are looked up by their ids say `state + 0 = 2`, for which it cannot be used. What is written in
--- LANGUAGE sql is an expression that the planner puts in its place; anything else would be parsed at every call.
+-- Plans are made once per session, perhaps while a table is empty, and must be good for any number of rows. Then every plan costs the same,
+-- and any may be taken, unless none but a probe of the right index is possible. So the functions that are called allow neither other joins
+-- nor index-only scans, by which an index could be read whole, or hashed; these here join with `id = ANY (ARRAY[x.id])`; the index that finds
+-- a task by its id is the newest of its table; and tasks that are looked up by id and state say `state + 0 = 2`, for which the ready index
+-- cannot be used. What is written in LANGUAGE sql is an expression that the planner puts in its place; anything else would be parsed at
+-- every call.
 
 CREATE OR REPLACE FUNCTION pawl_now() RETURNS int8 LANGUAGE sql VOLATILE AS
 $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8 $$;
@@ -231,3 +233,9 @@ $$ SELECT ((p_priority + 32768)::int8 << 36) | (p_class::int8 << 32) | p_type $$
 CREATE OR REPLACE FUNCTION pawl_hint(p_queue int4, p_priority int4, p_class int4, p_type int4, p_run_at int8) RETURNS text
 LANGUAGE sql STABLE AS
 $$ SELECT p_queue || ' ' || pawl_lane_of(p_priority, p_class, p_type) || ' ' || p_run_at || ';' $$;
+
+-- Who holds these keys. (none stands for 0, by which alone the index could be read.)
+CREATE OR REPLACE FUNCTION pawl_holders(p_key text[], p_tenant int4[]) RETURNS SETOF pawl_key LANGUAGE sql STABLE AS $$
+    SELECT k.* FROM (SELECT x.*, 0::int8 AS none FROM unnest(p_key, p_tenant) x OFFSET 0) u (key, tenant, none)
+    JOIN pawl_key k ON k.key = ANY (ARRAY[u.key]) AND k.tenant_id = ANY (ARRAY[coalesce(u.tenant, 0)]) AND k.old = ANY (ARRAY[u.none])
+$$;

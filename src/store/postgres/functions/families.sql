@@ -278,15 +278,15 @@ DECLARE
 BEGIN
     SELECT array_agg(s.id), array_agg(s.state) INTO v_ids, v_states FROM (
         SELECT x.id, coalesce((SELECT d.state FROM pawl_done d WHERE d.id = x.id LIMIT 1), (SELECT f.state FROM pawl_failed f WHERE f.id = x.id),
-                              (SELECT b.state FROM pawl_batch b WHERE b.id = x.id AND b.ended_us IS NOT NULL)) AS state
+                              (SELECT b.state FROM pawl_batch b WHERE b.id = x.id AND b.ended_us + 0 IS NOT NULL)) AS state
         FROM (SELECT u.id FROM unnest(p_ids) u (id)
-              WHERE EXISTS (SELECT FROM pawl_edge e WHERE e.parent_id = u.id AND e.state = 0)
-                 OR EXISTS (SELECT FROM pawl_member m WHERE m.task_id = u.id AND m.state = 0)) x) s
+              WHERE EXISTS (SELECT FROM pawl_edge e WHERE e.parent_id = ANY (ARRAY[u.id]) AND e.state = 0)
+                 OR EXISTS (SELECT FROM pawl_member m WHERE m.task_id = ANY (ARRAY[u.id]) AND m.state = 0)) x) s
     WHERE s.state IS NOT NULL;
     IF v_ids IS NULL THEN RETURN false; END IF;
     INSERT INTO pawl_unsettled (id, kind, after, value)
     SELECT u.id, 1, 0, u.state FROM unnest(v_ids, v_states) u (id, state)
-    WHERE EXISTS (SELECT FROM pawl_edge e WHERE e.parent_id = u.id AND e.state = 0);
+    WHERE EXISTS (SELECT FROM pawl_edge e WHERE e.parent_id = ANY (ARRAY[u.id]) AND e.state = 0);
     v_any := FOUND;
     WITH m AS (
         UPDATE pawl_member x SET state = u.state FROM unnest(v_ids, v_states) u (id, state)
@@ -424,7 +424,7 @@ BEGIN
         SELECT x.id, x.closed_us IS NOT NULL AND x.unfinished + p.unfinished = 0 AS over, p.n
         FROM (SELECT DISTINCT u FROM unnest(p_ids) u) u JOIN pawl_batch x ON x.id = ANY (ARRAY[u.u]),
             LATERAL (SELECT count(*) AS n, coalesce(sum(y.unfinished), 0) AS unfinished FROM pawl_batch_part y WHERE y.batch_id = x.id) p
-        WHERE x.ended_us IS NULL ORDER BY x.id DESC
+        WHERE x.ended_us + 0 IS NULL ORDER BY u.u DESC
     LOOP
         CONTINUE WHEN NOT r.over AND r.n < 64;
         SELECT * INTO b FROM pawl_batch WHERE id = r.id FOR UPDATE SKIP LOCKED;
@@ -511,7 +511,7 @@ END $$;
 -- A child that came with a transaction of the caller's own: its parents may have ended meanwhile.
 CREATE OR REPLACE FUNCTION pawl_look_at_parents(p_child int8) RETURNS bool LANGUAGE plpgsql AS $$
 DECLARE
-    v_ids int8[] := ARRAY(SELECT e.parent_id FROM pawl_edge e WHERE e.child_id = p_child AND e.state = 0 ORDER BY 1);
+    v_ids int8[] := ARRAY(SELECT e.parent_id FROM pawl_edge e WHERE e.child_id = p_child AND e.state + 0 = 0 ORDER BY 1);
     h record;
 BEGIN
     h := pawl_hold_kin(v_ids, true);
@@ -654,15 +654,15 @@ BEGIN
     INSERT INTO pawl_kept (id, state, error, result_type, result_ref, result)
     SELECT x.* FROM (SELECT d.id, d.state, d.error, d.result_type, d.result_ref, d.result FROM pawl_done d WHERE d.id = ANY (p_ids)
                      UNION ALL SELECT f.id, f.state, f.error, f.result_type, f.result_ref, f.result FROM pawl_failed f WHERE f.id = ANY (p_ids)) x
-    WHERE EXISTS (SELECT FROM pawl_edge e WHERE e.parent_id = x.id) ON CONFLICT DO NOTHING;
+    WHERE EXISTS (SELECT FROM pawl_edge e WHERE e.parent_id = ANY (ARRAY[x.id])) ON CONFLICT DO NOTHING;
     RETURN true;
 END $$;
 
 CREATE OR REPLACE FUNCTION pawl_forget_families(p_ids int8[]) RETURNS bool LANGUAGE plpgsql AS $$
 BEGIN
     IF (SELECT families FROM pawl_gate) = 0 THEN RETURN false; END IF;
-    DELETE FROM pawl_kept k WHERE k.id IN (SELECT e.parent_id FROM pawl_edge e WHERE e.child_id = ANY (p_ids))
-        AND NOT EXISTS (SELECT FROM pawl_edge o WHERE o.parent_id = k.id AND o.child_id <> ALL (p_ids));
+    DELETE FROM pawl_kept k WHERE k.id = ANY (ARRAY(SELECT e.parent_id FROM pawl_edge e WHERE e.child_id = ANY (p_ids)))
+        AND NOT EXISTS (SELECT FROM pawl_edge o WHERE o.parent_id = ANY (ARRAY[k.id]) AND o.child_id <> ALL (p_ids));
     DELETE FROM pawl_edge WHERE child_id = ANY (p_ids);
     DELETE FROM pawl_member WHERE task_id = ANY (p_ids);
     RETURN true;
@@ -688,7 +688,7 @@ BEGIN
         o_removed := o_removed + v_count + 1;
         EXIT WHEN o_removed > p_limit; -- the rest of its members in the next step
         INSERT INTO pawl_kept (id, state) SELECT b.id, b.state FROM pawl_batch b
-        WHERE b.id = r.id AND EXISTS (SELECT FROM pawl_edge e WHERE e.parent_id = b.id) ON CONFLICT DO NOTHING;
+        WHERE b.id = r.id AND EXISTS (SELECT FROM pawl_edge e WHERE e.parent_id = ANY (ARRAY[b.id])) ON CONFLICT DO NOTHING;
         DELETE FROM pawl_member WHERE task_id = r.id;
         DELETE FROM pawl_batch_part WHERE batch_id = r.id;
         DELETE FROM pawl_batch WHERE id = r.id;

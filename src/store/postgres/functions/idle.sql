@@ -15,7 +15,7 @@ CREATE OR REPLACE FUNCTION pawl_apply_one(
     OUT unsettled bool)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET enable_indexonlyscan = off SET jit = off AS $$
 DECLARE
     v_now int8 := coalesce(p_clock[1], pawl_now());
     v_turn int8 := pawl_turn(); -- so it has its number before it looks at the gate: see pawl_closed
@@ -84,7 +84,7 @@ RETURNS TABLE (want int4, id int8, fence int4, run_at_us int8, runs int4, failur
                headers text, rate_key bytea, payload bytea, news text)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
-SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET enable_indexonlyscan = off SET jit = off AS $$
 DECLARE
     v_clock int8 := pawl_now();
     v_now int8 := coalesce(p_clock[1], v_clock);

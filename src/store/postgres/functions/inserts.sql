@@ -342,8 +342,9 @@ BEGIN
             ON CONFLICT DO NOTHING RETURNING task_id)
         SELECT array_agg(u.id) INTO v_taken FROM unnest(p_key, p_id, p_slow) u (key, id, slow)
         WHERE u.key IS NOT NULL AND u.slow IS NOT TRUE AND u.id NOT IN (SELECT task_id FROM k);
-        PERFORM FROM pawl_key k, unnest(p_key, p_tenant) u (key, tenant) WHERE k.key = ANY (ARRAY[u.key]) AND k.tenant_id = ANY (ARRAY[coalesce(u.tenant, 0)])
-            AND k.old = 0 ORDER BY k.key, k.tenant_id FOR UPDATE OF k;
+        PERFORM FROM pawl_key k, (SELECT x.*, 0::int8 AS none FROM unnest(p_key, p_tenant) x OFFSET 0) u (key, tenant, none) -- see pawl_holders
+            WHERE k.key = ANY (ARRAY[u.key]) AND k.tenant_id = ANY (ARRAY[coalesce(u.tenant, 0)]) AND k.old = ANY (ARRAY[u.none])
+            ORDER BY u.key COLLATE "C", coalesce(u.tenant, 0) FOR UPDATE OF k;
     END IF;
     IF p_ask IS NOT NULL THEN
         SELECT array_agg(queue_id) INTO v_paused FROM pawl_queue WHERE paused;

@@ -74,7 +74,7 @@ BEGIN
     PERFORM FROM pawl_live WHERE id = ANY (v_ids[1:p_most]) ORDER BY id FOR UPDATE;
     DELETE FROM pawl_slotted WHERE task_id = ANY (v_ids[1:p_most]);
     UPDATE pawl_live SET run_at_us = p_now WHERE id = ANY (v_ids[1:p_most]) AND run_at_us > p_now;
-    UPDATE pawl_shared SET run_at_us = p_now WHERE task_id = ANY (v_ids[1:p_most]) AND run_at_us > p_now;
+    UPDATE pawl_shared SET run_at_us = p_now WHERE task_id = ANY (v_ids[1:p_most]) AND run_at_us + 0 > p_now;
     RETURN cardinality(v_ids) > p_most;
 END $$;
 
@@ -138,8 +138,7 @@ BEGIN
         JOIN pawl_budget c ON c.type_id = ANY (ARRAY[b.type_id]) AND c.key = ANY (ARRAY[pawl_rate_key(b.rate_key)])
         WHERE u.kind = 6 AND l.not_started
         UNION ALL
-        SELECT b.id FROM unnest(i_key, i_tenant) u (key, tenant)
-        JOIN pawl_key k ON k.key = ANY (ARRAY[u.key]) AND k.tenant_id = ANY (ARRAY[coalesce(u.tenant, 0)]) AND k.old = 0
+        SELECT b.id FROM pawl_holders(i_key, i_tenant) k
         JOIN pawl_slotted s ON s.task_id = ANY (ARRAY[k.task_id]) JOIN pawl_budget b ON b.id = ANY (ARRAY[s.budget_id]));
 END $$;
 
@@ -356,7 +355,7 @@ CREATE OR REPLACE FUNCTION pawl_slot_update(p_now int8, u pawl_new, p_live pawl_
 BEGIN
     IF (SELECT limits FROM pawl_gate) = 0 THEN RETURN u.when_us; END IF;
     IF p_live.type_id = u.type_id AND length(u.rate_key) > 0 AND p_live.run_at_us >= pawl_due(p_now, u.when_us) THEN
-        PERFORM FROM pawl_slotted s JOIN pawl_budget b ON b.id = s.budget_id JOIN pawl_body x ON x.id = s.task_id
+        PERFORM FROM pawl_slotted s JOIN pawl_budget b ON b.id = ANY (ARRAY[s.budget_id]) JOIN pawl_body x ON x.id = ANY (ARRAY[s.task_id])
         WHERE s.task_id = p_live.id AND x.rate_key = u.rate_key AND b.key = pawl_rate_key(u.rate_key) AND b.epoch = s.epoch
             AND EXISTS (SELECT FROM pawl_limit_for(b.type_id, b.key));
         IF FOUND THEN RETURN -p_live.run_at_us; END IF;
@@ -394,7 +393,7 @@ BEGIN
     SELECT string_agg('S ' || l.id || ' ' || CASE WHEN b.epoch = s.epoch AND m.flags & 8 = 0 THEN l.run_at_us + pawl_limit_late(m) ELSE 0 END
                       || ' ' || coalesce(s.epoch, 0) || E'\n', '')
     INTO v_text
-    FROM unnest(p_id) u (id) JOIN pawl_leased l ON l.id = ANY (ARRAY[u.id]) LEFT JOIN s ON s.task_id = l.id
+    FROM unnest(p_id) u (id) JOIN pawl_leased l ON l.id = ANY (ARRAY[u.id]) LEFT JOIN s ON s.task_id = u.id
     LEFT JOIN pawl_budget b ON b.id = ANY (ARRAY[s.budget_id]) LEFT JOIN LATERAL pawl_limit_for(b.type_id, b.key) m ON true
     WHERE l.type_id = ANY (v_limited);
     RETURN coalesce(v_text, '') || coalesce('F ' || nullif(current_setting('pawl.flooded', true), '') || E'\n', '');
@@ -498,10 +497,7 @@ BEGIN
         v_did := pawl_add(p_node, p_lane, r.queue_id, r.n, -r.n, 0);
         o_hints := o_hints || pawl_hint(r.queue_id, r.priority, r.class, r.type_id, r.due_us);
         CONTINUE WHEN r.n < 2;
-        s := pawl_lay_out(p_now, r.queue_id, pawl_lane_of(r.priority, r.class, r.type_id), r.budgets, 40);
-        v_along := v_along || s.o_budgets;
-        CONTINUE WHEN s.o_seen < 20 OR r.n < cardinality(x.id);
-        s := pawl_lay_out(p_now, r.queue_id, pawl_lane_of(r.priority, r.class, r.type_id), r.budgets, 400); -- nobody else waits for the answer
+        s := pawl_lay_out(p_now, r.queue_id, pawl_lane_of(r.priority, r.class, r.type_id), r.budgets, 60); -- briefly: others share the server
         v_along := v_along || s.o_budgets;
     END LOOP;
     IF cardinality(v_along) > 0 THEN
@@ -528,7 +524,7 @@ DECLARE
 BEGIN
     v_ids := ARRAY(SELECT id FROM pawl_budget WHERE id > v_from ORDER BY id LIMIT 500);
     v_idle := ARRAY(SELECT b.id FROM pawl_budget b WHERE b.id = ANY (v_ids) AND b.tat_us < p_now - 3600000000 AND b.seen_us < p_now - 3600000000
-                        AND NOT EXISTS (SELECT FROM pawl_slotted s WHERE s.budget_id = b.id)
+                        AND NOT EXISTS (SELECT FROM pawl_slotted s WHERE s.budget_id = ANY (ARRAY[b.id]))
                     ORDER BY b.id LIMIT p_limit FOR UPDATE SKIP LOCKED);
     DELETE FROM pawl_budget WHERE id = ANY (v_idle);
     IF v_from > 0 OR cardinality(v_ids) = 500 THEN
@@ -548,7 +544,7 @@ BEGIN
     ORDER BY l.key LIMIT 1;
     SELECT b.key INTO v_budget FROM pawl_budget b
     WHERE b.type_id = p_type AND b.key >= coalesce(p_after, '') AND b.key IS DISTINCT FROM p_after
-        AND (NOT p_waiting OR EXISTS (SELECT FROM pawl_slotted s WHERE s.budget_id = b.id))
+        AND (NOT p_waiting OR EXISTS (SELECT FROM pawl_slotted s WHERE s.budget_id = ANY (ARRAY[b.id])))
     ORDER BY b.key LIMIT 1;
     RETURN least(v_limit, v_budget);
 END $$;
@@ -589,7 +585,7 @@ BEGIN
             CONTINUE WHEN b.id IS NULL AND NOT own;
             waiting := 0;
             IF b.id IS NOT NULL THEN
-                waiting := (SELECT count(*) FROM pawl_slotted s JOIN pawl_live v ON v.id = s.task_id
+                waiting := (SELECT count(*) FROM pawl_slotted s JOIN pawl_live v ON v.id = ANY (ARRAY[s.task_id])
                             WHERE s.budget_id = b.id AND v.run_at_us > pawl_limits.now_us);
             END IF;
             CONTINUE WHEN p_waiting AND waiting = 0;

@@ -143,7 +143,8 @@ BEGIN
         held := ARRAY(SELECT u.id FROM unnest(t_id, t_key, t_tenant, t_state) u (id, key, tenant, state)
                       JOIN pawl_key k ON k.key = u.key AND k.tenant_id = coalesce(u.tenant, 0) AND k.old = 0
                       WHERE u.state IN (1, 2) AND k.task_id <> u.id AND u.id <> ALL (v_old)
-                          AND (EXISTS (SELECT FROM pawl_live v WHERE v.id = k.task_id) OR EXISTS (SELECT FROM pawl_leased l WHERE l.id = k.task_id)));
+                          AND (EXISTS (SELECT FROM pawl_live v WHERE v.id = ANY (ARRAY[k.task_id]))
+                               OR EXISTS (SELECT FROM pawl_leased l WHERE l.id = ANY (ARRAY[k.task_id]))));
         v_old := v_old || held;
     END IF;
     INSERT INTO pawl_body (id, created_us, type_id, queue_id, priority, born, level, audit, tenant_id, max_attempts, timeout_us, retry_of,
@@ -218,9 +219,9 @@ BEGIN
     END LOOP;
     IF t_retry_of IS NOT NULL THEN
         UPDATE pawl_done d SET retried_as = u.id FROM unnest(t_id, t_retry_of) u (id, old)
-        WHERE d.id = u.old AND d.retried_as IS NULL AND u.id <> ALL (v_old);
+        WHERE d.id = ANY (ARRAY[u.old]) AND d.retried_as IS NULL AND u.id <> ALL (v_old);
         UPDATE pawl_failed d SET retried_as = u.id FROM unnest(t_id, t_retry_of) u (id, old)
-        WHERE d.id = u.old AND d.retried_as IS NULL AND u.id <> ALL (v_old);
+        WHERE d.id = ANY (ARRAY[u.old]) AND d.retried_as IS NULL AND u.id <> ALL (v_old);
     END IF;
     IF cardinality(v_old) = 0 THEN RETURN; END IF;
     SELECT coalesce(array_agg(u.id) FILTER (WHERE b.created_us = u.created AND b.type_id = u.type), '{}'),
@@ -228,14 +229,14 @@ BEGIN
     FROM unnest(t_id, t_created, t_type) u (id, created, type) JOIN pawl_body b ON b.id = u.id WHERE u.id = ANY (v_old) AND u.id <> ALL (held);
     -- What people did to those that are there may be new.
     UPDATE pawl_done d SET retried_as = u.retried_as FROM unnest(t_id, t_retried_as) u (id, retried_as)
-    WHERE d.id = u.id AND d.retried_as IS NULL AND u.retried_as IS NOT NULL AND u.id = ANY (present);
+    WHERE d.id = ANY (ARRAY[u.id]) AND d.retried_as IS NULL AND u.retried_as IS NOT NULL AND u.id = ANY (present);
     UPDATE pawl_failed d SET retried_as = u.retried_as FROM unnest(t_id, t_retried_as) u (id, retried_as)
-    WHERE d.id = u.id AND d.retried_as IS NULL AND u.retried_as IS NOT NULL AND u.id = ANY (present);
+    WHERE d.id = ANY (ARRAY[u.id]) AND d.retried_as IS NULL AND u.retried_as IS NOT NULL AND u.id = ANY (present);
     FOR r IN
         WITH x AS (
             UPDATE pawl_failed d SET resolved_us = u.resolved, resolved_by = u.resolved_by, note = u.note
             FROM unnest(t_id, t_resolved, t_resolved_by, t_note) u (id, resolved, resolved_by, note)
-            WHERE d.id = u.id AND d.resolved_us IS NULL AND u.resolved IS NOT NULL AND u.id = ANY (present) RETURNING d.id)
+            WHERE d.id = ANY (ARRAY[u.id]) AND d.resolved_us + 0 IS NULL AND u.resolved IS NOT NULL AND u.id = ANY (present) RETURNING d.id)
         SELECT b.queue_id, count(*) AS n FROM x JOIN pawl_body b ON b.id = x.id GROUP BY 1 LOOP
         PERFORM pawl_add(0, 0, r.queue_id, 0, 0, -r.n);
     END LOOP;

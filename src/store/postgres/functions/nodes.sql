@@ -193,7 +193,7 @@ END $$;
 -- tasks: "<id> <fence>;" of each that was freed or failed.
 CREATE OR REPLACE FUNCTION pawl_rescue(p_clock int8[], p_wait_ms int4, p_until int8, p_node int4, p_victim int4, p_renewal int8, p_counts bool,
                             p_limit int4, OUT refused bool, OUT freed int4, OUT failed int4, OUT more bool, OUT tasks text, OUT hints text)
-LANGUAGE plpgsql SET search_path FROM CURRENT SET jit = off AS $$
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_indexonlyscan = off SET jit = off AS $$
 DECLARE
     v_now int8;
     v_boot int8;

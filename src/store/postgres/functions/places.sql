@@ -162,7 +162,7 @@ BEGIN
             (SELECT count(*)::int4 FROM pawl_place p WHERE p.spot_id = s.id) AS taken
         FROM (SELECT DISTINCT x AS id FROM unnest(p_spots) x) u JOIN pawl_spot s ON s.id = ANY (ARRAY[u.id])
         LEFT JOIN LATERAL pawl_bound_for(s.scope, s.name_id, s.key) b ON true
-        WHERE EXISTS (SELECT FROM pawl_blocked k WHERE k.spot_id = u.id) ORDER BY s.id
+        WHERE EXISTS (SELECT FROM pawl_blocked k WHERE k.spot_id = ANY (ARRAY[u.id])) ORDER BY u.id
     LOOP
         EXIT WHEN o_count >= p_most;
         v_ids := '{}';
@@ -219,8 +219,8 @@ DECLARE
 BEGIN
     WITH d AS (
         DELETE FROM pawl_place p
-        WHERE p.task_id = ANY (p_ids) AND NOT EXISTS (SELECT FROM pawl_leased l WHERE l.id = p.task_id)
-            AND NOT (EXISTS (SELECT FROM pawl_live v WHERE v.id = p.task_id)
+        WHERE p.task_id = ANY (p_ids) AND NOT EXISTS (SELECT FROM pawl_leased l WHERE l.id = ANY (ARRAY[p.task_id]))
+            AND NOT (EXISTS (SELECT FROM pawl_live v WHERE v.id = ANY (ARRAY[p.task_id]))
                      AND (SELECT count(*) FROM pawl_place x WHERE x.spot_id = p.spot_id) = 1
                      AND EXISTS (SELECT FROM pawl_spot s, pawl_bound_for(s.scope, s.name_id, s.key) b WHERE s.id = p.spot_id AND b.ordered))
         RETURNING p.spot_id)
@@ -261,8 +261,7 @@ DECLARE
 BEGIN
     IF o_id IS NOT NULL OR i_key IS NOT NULL THEN
         v_ids := ARRAY(SELECT u.id FROM unnest(o_id, o_kind) u (id, kind) WHERE u.kind IN (6, 7)
-                       UNION SELECT k.task_id FROM unnest(i_key, i_tenant) u (key, tenant)
-                       JOIN pawl_key k ON k.key = ANY (ARRAY[u.key]) AND k.tenant_id = ANY (ARRAY[coalesce(u.tenant, 0)]) AND k.old = 0);
+                       UNION SELECT k.task_id FROM pawl_holders(i_key, i_tenant) k);
     END IF;
     v_also := ARRAY(SELECT p.spot_id FROM pawl_place p WHERE p.task_id = ANY (p_ends || v_ids)
                     UNION SELECT k.spot_id FROM pawl_blocked k WHERE k.task_id = ANY (v_ids));
@@ -352,7 +351,7 @@ BEGIN
     IF cardinality(t_task) > 0 THEN v_did := pawl_take_places(t_spot, t_task); END IF;
     IF cardinality(b_task) > 0 THEN
         UPDATE pawl_live v SET run_at_us = p_now FROM pawl_slotted q -- the slot is gone, and so is its time
-        WHERE v.id = ANY (b_task) AND v.run_at_us > p_now AND q.task_id = v.id;
+        WHERE v.id = ANY (b_task) AND v.run_at_us > p_now AND q.task_id = ANY (ARRAY[v.id]);
         v_did := pawl_block(b_task, b_spot);
     END IF;
     RETURN true;

@@ -21,7 +21,7 @@ CREATE OR REPLACE FUNCTION pawl_hold_schedules(p_wait bool, p_names text[], p_ta
 LANGUAGE plpgsql AS $$
 DECLARE
     v_named int8[] := '{}';
-    v_ids int8[] := ARRAY(SELECT DISTINCT o.schedule_id FROM pawl_occurrence o WHERE o.state = 2 AND o.task_id = ANY (p_tasks));
+    v_ids int8[] := ARRAY(SELECT DISTINCT x FROM unnest(ARRAY(SELECT o.schedule_id FROM pawl_occurrence o WHERE o.state = 2 AND o.task_id = ANY (p_tasks))) x);
     v_all int8[];
 BEGIN
     o_locked := '{}';
@@ -121,7 +121,8 @@ END $$;
 CREATE OR REPLACE FUNCTION pawl_leave_ended(p_tasks int8[]) RETURNS bool LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO pawl_ended (task_id) SELECT o.task_id FROM pawl_occurrence o WHERE o.state = 2 AND o.task_id = ANY (p_tasks)
-        AND NOT EXISTS (SELECT FROM pawl_live v WHERE v.id = o.task_id) AND NOT EXISTS (SELECT FROM pawl_leased l WHERE l.id = o.task_id)
+        AND NOT EXISTS (SELECT FROM pawl_live v WHERE v.id = ANY (ARRAY[o.task_id]))
+        AND NOT EXISTS (SELECT FROM pawl_leased l WHERE l.id = ANY (ARRAY[o.task_id]))
     ON CONFLICT DO NOTHING;
     RETURN FOUND;
 END $$;

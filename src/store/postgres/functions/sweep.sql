@@ -32,7 +32,8 @@ END $$;
 CREATE OR REPLACE FUNCTION pawl_forget(p_ids int8[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM pawl_key k USING pawl_body b
-    WHERE b.id = ANY (p_ids) AND b.key IS NOT NULL AND k.key = b.key AND k.tenant_id = coalesce(b.tenant_id, 0) AND k.task_id = b.id;
+    WHERE b.id = ANY (p_ids) AND b.key IS NOT NULL AND k.key = ANY (ARRAY[b.key]) AND k.tenant_id = ANY (ARRAY[coalesce(b.tenant_id, 0)])
+        AND k.task_id + 0 = b.id;
     DELETE FROM pawl_attempt WHERE task_id = ANY (p_ids);
     DELETE FROM pawl_runlog WHERE task_id = ANY (p_ids);
     DELETE FROM pawl_audit WHERE task_id = ANY (p_ids);
@@ -164,7 +165,7 @@ END $$;
 CREATE OR REPLACE FUNCTION pawl_sweep(p_clock int8[], p_wait_ms int4, p_keep_succeeded int8, p_keep_cancelled int8, p_keep_resolved int8,
                            p_keep_failed int8, p_keep_audit int8, p_keep_logs int8, p_limit int4,
                            OUT removed int8, OUT expiring int8, OUT more bool, OUT next_us int8, OUT drop_day int8)
-LANGUAGE plpgsql SET search_path FROM CURRENT SET jit = off AS $$
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_indexonlyscan = off SET jit = off AS $$
 DECLARE
     v_now int8 := coalesce(p_clock[1], pawl_now());
     v_boot int8 := coalesce(p_clock[2], v_now);
