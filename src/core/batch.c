@@ -7,7 +7,7 @@
  * Of all that is in flight there is at most one operation per task and per (tenant, key): `locks` holds what requests and keyed tasks
  * touch, and a task's own op_place says the rest.
  *
- * A RESERVE of a key that has no slot for long (`far_ops`) may have the store move hundreds of others to theirs. Nobody else waits for
+ * A RESERVE of a key that has no slot for long (`far_ops`) may have the store move many others to theirs. Nobody else waits for
  * that answer: such ones leave by themselves, in a lane of their own where the store has several, and then not for four times as long as it
  * took: the store has most of its time for others.
  */
