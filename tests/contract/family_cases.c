@@ -221,6 +221,21 @@ static void cancel_policy(world *w)
     assert_state(w, op->out_id, PAWL_CANCELLED);
 }
 
+/* Of two parents that it hears of at the same time the older one counts, whichever was named first. */
+static void the_older_one_cancels(world *w)
+{
+    for (int i = 0; i < 4; i++) {
+        pawl_id both[] = {insert(w, w->a, 0, (spec){0}), insert(w, w->a, 0, (spec){0})}, turned[] = {both[1], both[0]};
+        assert_int_equal(apply(w, w->a, 0, op_cancel(w, both[1 - i % 2], NULL)), PAWL_OP_DONE);
+        end(w, both[i % 2], PAWL_FAILED);
+        pawl_op *op = op_child(w, 2, i < 2 ? both : turned, PAWL_IF_FAILED_CANCEL);
+        apply(w, w->a, 0, op);
+        settle_all(w, 1000);
+        assert_state(w, op->out_id, PAWL_CANCELLED);
+        assert_string_equal(get(w, op->out_id)->reason, i % 2 == 0 ? "parent_failed" : "parent_cancelled");
+    }
+}
+
 static void run_policy(world *w)
 {
     pawl_id a = insert(w, w->a, 0, (spec){0}), b = insert(w, w->a, 0, (spec){0}), both[] = {a, b};
@@ -344,6 +359,29 @@ static void the_same_parent_twice(world *w)
     end(w, one->out_id, PAWL_SUCCEEDED);
     settle_all(w, 1000);
     assert_state(w, op->out_id, PAWL_PENDING);
+}
+
+/* Stored with it: whose key is new, was held by one that has ended, or is held by one that waits. The last parent is refused. */
+static void one_of_the_same_batch_has_a_key(world *w)
+{
+    for (int i = 0; i < 4; i++) {
+        pawl_op *ops[] = {op_insert(w, (spec){.key = i < 3 ? "k" : "other"}), op_child(w, 1, NULL, PAWL_IF_FAILED_CANCEL),
+                          op_child(w, 1, NULL, PAWL_IF_FAILED_CANCEL)};
+        for (int k = 1; k < 3; k++) ((pawl_kin *)ops[k]->u.insert.family->parents)[0].op = ops[0];
+        ops[1]->id = ((pawl_body *)ops[1]->u.insert.body)->id = 0; /* to be drawn */
+        if (i == 3) ((pawl_body *)ops[0]->u.insert.body)->type = "\xff";
+        apply_all(w, w->a, 0, ops, 3);
+        if (i == 3 && ops[0]->result != PAWL_OP_REFUSED) return; /* this store keeps any bytes */
+        for (int k = 1; k < 3; k++) {
+            assert_int_equal(ops[k]->result, i == 3 ? PAWL_OP_CONFLICT : PAWL_OP_DONE);
+            if (i < 3) assert_int_equal(relatives(w, ops[k]->out_id, PAWL_PARENTS, 0, 10).count, 1);
+        }
+        if (i == 3) return;
+        for (int k = 1; k < 3; k++) assert_state(w, ops[k]->out_id, PAWL_WAITING);
+        if (i == 0 || i == 2) end(w, ops[0]->out_id, PAWL_SUCCEEDED);
+        settle_all(w, 1000);
+        for (int k = 1; k < 3; k++) assert_state(w, ops[k]->out_id, i == 1 ? PAWL_WAITING : PAWL_PENDING);
+    }
 }
 
 static void cancelled_while_it_waits(world *w)
@@ -775,12 +813,14 @@ CASES(family_cases){
     {"parent: that has ended", that_have_ended},
     {"parent: that does not exist", that_do_not_exist},
     {"parent: a failed one cancels", cancel_policy},
+    {"parent: of two that ended badly the older one cancels", the_older_one_cancels},
     {"parent: a failed one is as good as any", run_policy},
     {"parent: a failed one holds until it is retried", hold_policy},
     {"parent: retried, and its retry too, before anybody was told", retried_before_it_was_told},
     {"parent: one that was retried before the child came", child_of_one_that_was_retried},
     {"parent: one, and its retries as well", child_of_one_and_its_retries},
     {"parent: the same one twice", the_same_parent_twice},
+    {"parent: one of the same batch has a key", one_of_the_same_batch_has_a_key},
     {"parent: a child is cancelled while it waits", cancelled_while_it_waits},
     {"parent: whatever ends it is told", every_end_counts},
     {"parent: results are kept for the children", results_are_kept},

@@ -241,10 +241,12 @@ static void a_swept_node_stays_dead(world *w)
     sweep_out(w, keep_all());
     assert_int_equal(claim(w, w->b, gone, (wish){.free = 1}).got, 0);
     assert_true(w->news.node_dead && renew(w, w->b, gone).news.node_dead);
-    pawl_op *op = op_insert(w, (spec){.ask_lease = true});
-    assert_true(apply_all(w, w->b, gone, &op, 1).node_dead);
-    assert_true(op->result == PAWL_OP_DONE && op->out_fence == 0);
-    assert_int_equal(claim(w, w->a, n, (wish){.free = 5}).got, 2);
+    pawl_op *ops[] = {op_insert(w, (spec){.ask_lease = true}), op_insert(w, (spec){.ask_lease = true, .key = "k"})};
+    for (int i = 0; i < 2; i++) {
+        assert_true(apply_all(w, w->b, gone, &ops[i], 1).node_dead);
+        assert_true(ops[i]->result == PAWL_OP_DONE && ops[i]->out_fence == 0);
+    }
+    assert_int_equal(claim(w, w->a, n, (wish){.free = 5}).got, 3);
 }
 
 static void a_dead_node_stays_while_tasks_name_it(world *w)

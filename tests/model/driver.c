@@ -334,6 +334,17 @@ static int64_t victim_of(const world *w, const step *s, int side, int64_t *renew
     return w->nodes_count ? w->nodes[s->r[0] % (uint32_t)w->nodes_count].id[side] : 0;
 }
 
+/* A rescue leaves it to others to tell who waits for what ended by it. Some stores do that with the next apply, others with the next that
+ * has something to tell. */
+static void settle_all(world *w, int side)
+{
+    pawl_op op = {.kind = PAWL_OP_SETTLE, .audit = PAWL_AUDIT_FULL, .u.settle.limit = 1000}, *ops = &op;
+    pawl_batch call = {.ops = &ops, .count = 1};
+    do {
+        if (w->stores[side][0]->type->apply(w->stores[side][0], &call, w->scratch, &w->err)) return;
+    } while (call.unsettled);
+}
+
 static void do_rescue(world *w, const step *s)
 {
     pawl_lease tasks[256];
@@ -349,6 +360,7 @@ static void do_rescue(world *w, const step *s)
         if (count > 1) qsort(tasks, (size_t)count, sizeof *tasks, by_task);
         for (int i = 0; i < count; i++)
             say(w, side, "  %s fence %lld\n", task_name(w, side, tasks[i].id), (long long)tasks[i].fence);
+        if (w->stores[REFERENCE][0]->type->families && w->stores[SUBJECT][0]->type->families) settle_all(w, side);
     }
 }
 

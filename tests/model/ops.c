@@ -13,6 +13,8 @@ typedef struct building {
     bool keys[2][4]; /* tenant, key: used */
     int tasks[8 * BATCH_MAX];
     int tasks_count;
+    int named[8 * BATCH_MAX]; /* batches that others of it join or wait for: whether before or after they close nobody can tell */
+    int named_count;
 } building;
 
 /* ---- one per task and per key ------------------------------------------------------------------------------------ */
@@ -123,19 +125,21 @@ static bool makes(const pawl_op *op)
 }
 
 /* One of the last tasks or batches, if there is one. */
-static pawl_kin some_kin(const building *b, uint32_t r, int side, bool batch)
+static pawl_kin some_kin(building *b, uint32_t r, int side, bool batch)
 {
     const world *w = b->w;
     for (int i = w->tasks_count - 1 - (int)(r % 12); i >= 0; i--) {
         if (w->tasks[i].batch != batch || !w->tasks[i].id[REFERENCE]) continue;
         const pawl_op *op = op_of(b, side, i);
         if (op && makes(op)) return (pawl_kin){.op = op};
-        if (!op) return (pawl_kin){.id = w->tasks[i].id[side]};
+        if (op) continue;
+        if (batch && b->named_count < (int)(sizeof b->named / sizeof *b->named)) b->named[b->named_count++] = i;
+        return (pawl_kin){.id = w->tasks[i].id[side]};
     }
     return (pawl_kin){0};
 }
 
-static void give_family(const building *b, const uint32_t r[NUMBERS], int side, pawl_op *op)
+static void give_family(building *b, const uint32_t r[NUMBERS], int side, pawl_op *op)
 {
     world *w = b->w;
     bool child = r[5] % 3 == 1, member = r[5] % 5 == 1;
@@ -153,6 +157,13 @@ static void give_family(const building *b, const uint32_t r[NUMBERS], int side, 
     if (f->parents_count || f->batch.id || f->batch.op) op->u.insert.family = f;
 }
 
+static bool is_named(const building *b, int task)
+{
+    for (int i = 0; i < b->named_count; i++)
+        if (b->named[i] == task) return true;
+    return false;
+}
+
 static void add_batch(building *b, const step *s)
 {
     world *w = b->w;
@@ -160,7 +171,7 @@ static void add_batch(building *b, const step *s)
     if (!families(w)) return;
     for (int i = w->tasks_count - 1; act != PAWL_BATCH_OPEN && i >= 0 && task < 0; i--)
         if (w->tasks[i].batch && w->tasks[i].id[REFERENCE] && (s->r[1] + (uint32_t)i) % 3) task = i;
-    if (act != PAWL_BATCH_OPEN && (task < 0 || !use_task(b, task))) return;
+    if (act != PAWL_BATCH_OPEN && (task < 0 || is_named(b, task) || !use_task(b, task))) return;
     if (act == PAWL_BATCH_OPEN) {
         task = born(b, -1, 0, s->r[2] % 7 ? ++w->next_id : 0);
         w->tasks[task].batch = true;

@@ -220,5 +220,5 @@ LEFT JOIN @.pawl_live l FORCE INDEX (PRIMARY) ON l.id = x.id
 LEFT JOIN @.pawl_leased s FORCE INDEX (PRIMARY) ON s.id = x.id
 LEFT JOIN @.pawl_done d FORCE INDEX (PRIMARY) ON d.id = x.id
 LEFT JOIN @.pawl_failed f FORCE INDEX (PRIMARY) ON f.id = x.id
-LEFT JOIN @.pawl_kept k FORCE INDEX (PRIMARY) ON k.id = x.id
+LEFT JOIN @.pawl_kept k FORCE INDEX (PRIMARY) ON k.id = x.id AND l.id IS NULL AND s.id IS NULL
 ORDER BY x.id;

@@ -144,7 +144,8 @@ BEGIN
         END IF;
         IF v_bounds IS DISTINCT FROM 0 AND NOT p_ask THEN LOCK TABLE pawl_node IN ROW SHARE MODE; END IF;
         IF v_bounds IS NULL THEN SELECT g.bounds, g.schedules INTO v_bounds, v_schedules FROM pawl_gate g; END IF;
-        dead := v_alive IS DISTINCT FROM 1;
+        v_alive := coalesce(v_alive, -1); -- it was swept
+        dead := v_alive <> 1;
         r := pawl_receipt(p_node, p_lane, p_number, v_alive);
         verdict := r.o_verdict;
         IF verdict <> 0 THEN

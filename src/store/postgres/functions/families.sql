@@ -141,7 +141,8 @@ BEGIN
         END IF;
     END LOOP;
     FOR i IN 1..cardinality(p_kin) LOOP -- batches that were opened a moment ago
-        IF p_kin[i] < 0 AND d_result[-p_kin[i]] < 0 THEN
+        CONTINUE WHEN p_kin[i] >= 0 OR p_kin[i] < -9000000000000000000;
+        IF d_result[-p_kin[i]] < 0 THEN
             p_kin[i] := CASE WHEN d_result[-p_kin[i]] = -1 THEN d_id[-p_kin[i]] WHEN d_result[-p_kin[i]] = -10 THEN -9223372036854775797
                              ELSE -9223372036854775798 END;
         END IF;
@@ -382,7 +383,8 @@ BEGIN
         AND (u.child = ANY (v_locked) OR NOT EXISTS (SELECT FROM pawl_live v WHERE v.id = u.child AND v.state = 1));
     IF cardinality(v_locked) = 0 THEN RETURN; END IF;
     SELECT array_agg(x.child) AS id, array_agg(x.value) AS state INTO s FROM (
-        SELECT u.child, min(u.value) AS value FROM unnest(c.value, c.child) u (value, child) JOIN pawl_wait x ON x.child_id = ANY (ARRAY[u.child])
+        SELECT u.child, (array_agg(u.value ORDER BY u.parent))[1] AS value FROM unnest(c.parent, c.value, c.child) u (parent, value, child)
+        JOIN pawl_wait x ON x.child_id = ANY (ARRAY[u.child])
         WHERE u.value <> 4 AND x.if_failed = 0 AND u.child = ANY (v_locked) GROUP BY u.child) x;
     IF s.id IS NOT NULL THEN
         v_did := pawl_end_orphans(p_now, p_node, p_lane, s.id, s.state);
@@ -723,6 +725,6 @@ BEGIN
     LEFT JOIN pawl_body o ON o.id = x.id LEFT JOIN pawl_name n ON n.id = o.type_id
     LEFT JOIN pawl_live v ON v.id = x.id LEFT JOIN pawl_leased l ON l.id = x.id
     LEFT JOIN LATERAL (SELECT z.state, z.result, z.result_type, z.result_ref, z.error FROM pawl_done z WHERE z.id = x.id LIMIT 1) d ON true
-    LEFT JOIN pawl_failed f ON f.id = x.id LEFT JOIN pawl_kept k ON k.id = x.id AND p_relation = 1
+    LEFT JOIN pawl_failed f ON f.id = x.id LEFT JOIN pawl_kept k ON k.id = x.id AND p_relation = 1 AND v.id IS NULL AND l.id IS NULL
     ORDER BY x.id;
 END $$;

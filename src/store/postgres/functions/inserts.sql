@@ -428,6 +428,13 @@ BEGIN
         IF cardinality(c_child) > 0 THEN o_noted := pawl_put_families(p_check, c_child, c_at, c_n, p_kin, k_id, k_state, d_id, d_result); END IF;
         RETURN;
     END IF;
+    IF p_kin IS NOT NULL AND p_key IS NOT NULL THEN -- those whose keys were free are stored by now
+        FOR i IN 1..cardinality(p_op) LOOP
+            CONTINUE WHEN p_key[i] IS NULL OR p_slow[i] OR p_id[i] = ANY (v_taken);
+            d_id[p_op[i] + 1] := p_id[i];
+            d_result[p_op[i] + 1] := 1;
+        END LOOP;
+    END IF;
     FOREACH n IN ARRAY p_news LOOP
         CONTINUE WHEN n.parent = ANY (p_undone);
         CONTINUE WHEN NOT coalesce(p_slow[array_position(p_op, n.op)], false) AND (v_taken IS NULL OR n.id <> ALL (v_taken));
