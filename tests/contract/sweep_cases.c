@@ -241,12 +241,21 @@ static void a_swept_node_stays_dead(world *w)
     sweep_out(w, keep_all());
     assert_int_equal(claim(w, w->b, gone, (wish){.free = 1}).got, 0);
     assert_true(w->news.node_dead && renew(w, w->b, gone).news.node_dead);
-    pawl_op *ops[] = {op_insert(w, (spec){.ask_lease = true}), op_insert(w, (spec){.ask_lease = true, .key = "k"})};
-    for (int i = 0; i < 2; i++) {
-        assert_true(apply_all(w, w->b, gone, &ops[i], 1).node_dead);
-        assert_true(ops[i]->result == PAWL_OP_DONE && ops[i]->out_fence == 0);
-    }
-    assert_int_equal(claim(w, w->a, n, (wish){.free = 5}).got, 3);
+    pawl_op *op = op_insert(w, (spec){.ask_lease = true});
+    assert_true(apply_all(w, w->b, gone, &op, 1).node_dead);
+    assert_true(op->result == PAWL_OP_DONE && op->out_fence == 0);
+    assert_int_equal(claim(w, w->a, n, (wish){.free = 5}).got, 2);
+}
+
+static void a_node_of_which_nothing_is_left(world *w)
+{
+    int64_t gone = join(w, w->b);
+    pawl_op *op = op_insert(w, (spec){.ask_lease = true, .depth_limit = 10});
+    assert_int_equal(w->b->type->leave(w->b, gone, &w->err), PAWL_OK);
+    advance(w, 3 * PAWL_DAY);
+    sweep_out(w, keep_all());
+    assert_true(apply_all(w, w->b, gone, &op, 1).node_dead);
+    assert_true(op->result == PAWL_OP_DONE && op->out_fence == 0);
 }
 
 static void a_dead_node_stays_while_tasks_name_it(world *w)
@@ -270,6 +279,7 @@ CASES(sweep_cases){
     {"sweep: an id used again has nothing of the old", an_id_used_again_has_nothing_of_the_old},
     {"sweep: lines of later runs stand once", lines_of_later_runs_stand_once},
     {"sweep: a swept node stays dead", a_swept_node_stays_dead},
+    {"sweep: a node of which nothing is left is dead", a_node_of_which_nothing_is_left},
     {"sweep: old trails and logs", old_trails_and_logs},
     {"sweep: the operator log", the_operator_log},
     {"sweep: resolved dead letters in turn", resolved_ones_in_turn},
