@@ -33,7 +33,7 @@ CREATE OR REPLACE FUNCTION pawl_forget(p_ids int8[]) RETURNS void LANGUAGE plpgs
 BEGIN
     DELETE FROM pawl_key k USING pawl_body b
     WHERE b.id = ANY (p_ids) AND b.key IS NOT NULL AND k.key = ANY (ARRAY[b.key]) AND k.tenant_id = ANY (ARRAY[coalesce(b.tenant_id, 0)])
-        AND k.task_id + 0 = b.id;
+        AND k.old = ANY (ARRAY[0, b.id]) AND k.task_id = b.id;
     DELETE FROM pawl_attempt WHERE task_id = ANY (p_ids);
     DELETE FROM pawl_runlog WHERE task_id = ANY (p_ids);
     DELETE FROM pawl_audit WHERE task_id = ANY (p_ids);
